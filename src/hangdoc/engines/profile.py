@@ -1,0 +1,88 @@
+"""What an engine's launch looks like, as data. The YAML files in `data/` decode into these classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ..model.words import Mechanism, Phase, Role
+
+Evidence = Literal["seen", "source", "published"]  # seen in a real start here, read in the engine's source, or published
+
+
+@dataclass(frozen=True)
+class Title:
+    """A process title (setproctitle) or command line. Named groups tp pp dp ep give the rank."""
+
+    match: str
+    role: Role
+    versions: str = ""  # ">=0.11,<0.19"; empty = all
+    evidence: Evidence = "source"
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """What an engine writes before a line. Named groups: pid, tp, pp, dp, ep, world; `role` of the writer."""
+
+    match: str
+    role: Role | None = None
+    evidence: Evidence = "source"
+
+
+@dataclass(frozen=True)
+class PhaseSpec:
+    """One phase of this engine's start, in order."""
+
+    id: Phase
+    ceiling_s: float  # without a baseline, still in this phase after so long counts as overdue
+    roles: tuple[Role, ...]  # who goes through it
+    unless: tuple[str, ...] = ()  # arguments that remove it: "enforce-eager"; "device=cpu" for a value
+    when: tuple[str, ...] = ()  # it exists only with one of these arguments
+    next_line: str = ""  # what a good start prints at its end, for people
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A log line after which its writer is in `phase`."""
+
+    match: str
+    phase: Phase
+    roles: tuple[Role, ...] = ()  # only from these writers, where the prefix tells; empty = any
+    every_rank: bool = False  # printed by every rank: a rank that lacks it is behind
+    versions: str = ""
+    evidence: Evidence = "source"
+
+
+@dataclass(frozen=True)
+class FrameRule:
+    """What it means that a Python frame is on a stack. The innermost frame with an answer wins, per question."""
+
+    function: str  # exact name, or a trailing part after "." ("Scheduler.__init__" on 3.11 is "__init__")
+    file: str = ""  # suffix of the path; empty = any
+    phase: Phase | None = None
+    mechanism: Mechanism | None = None
+    waits_for: str | None = None  # a Role, "ranks" (the other members of the group), "engine", "clients", "object"
+    idle: bool = False  # waits like this by design when it has nothing to do
+    evidence: Evidence = "source"
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One engine."""
+
+    engine: str
+    name: str  # as people write it
+    packages: tuple[str, ...]  # distributions that carry it, the first one found gives the version
+    roots: tuple[str, ...]  # regexes on the command line of the root process, joined by blanks
+    default_port: int
+    health: str
+    titles: tuple[Title, ...]
+    prefixes: tuple[Prefix, ...]
+    phases: tuple[PhaseSpec, ...]
+    marks: tuple[Mark, ...]
+    frames: tuple[FrameRule, ...]
+    aliases: dict[str, str] = field(default_factory=dict)  # argument aliases: "tp" -> "tensor-parallel-size"
+    chatter: tuple[str, ...] = ()  # lines that only say "still waiting"
+    fatal: tuple[str, ...] = ()  # lines that announce the end
+    child_roles: dict[str, Role] = field(default_factory=dict)  # regex on command line of untitled descendants -> role
+    untitled: dict[Role, Role] = field(default_factory=dict)  # role of parent -> role of an untitled Python child

@@ -1,0 +1,32 @@
+"""What a session asks of the agent on a host, one JSON line each. Standard library only and Python 3.8."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Dict, List, Optional, Tuple
+
+
+@dataclass(frozen=True)
+class HealthAsk:
+    """One health path to ask, in the network namespace of `pid`."""
+
+    pid: int
+    port: int
+    path: str
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One tick. `scan` lists every process of the host; the other probes look at `pids` and their descendants."""
+
+    id: int
+    probes: Tuple[str, ...]  # names of hangdoc.probes.PROBES
+    pids: Tuple[int, ...] = ()  # members known so far; their descendants are always added
+    stack_pids: Tuple[int, ...] = ()  # members whose Python stacks are wanted; empty = all members, when `stacks` is asked
+    thread_pids: Tuple[int, ...] = ()  # members whose threads, fds are wanted; empty = all members
+    logs: Tuple[str, ...] = ()  # further log files (--log)
+    log_offsets: Dict[str, int] = field(default_factory=dict)  # path -> first byte wanted
+    health: List[HealthAsk] = field(default_factory=list)
+    check_files: Tuple[str, ...] = ()  # files on stuck stacks whose hash is compared with RECORD (probe `packages`)
+    pyspy: Optional[str] = None  # a py-spy to use when the target has none
+    deadline_s: float = 5.0  # for the whole tick

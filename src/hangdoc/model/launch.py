@@ -1,0 +1,65 @@
+"""A launch as it was recognised: pure description, made by `engines`, read by `analysis`. Standard library only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Dict, Optional, Tuple
+
+from .words import NEVER_NEEDED, Role
+
+
+@dataclass(frozen=True, order=True)
+class Rank:
+    """Place of a worker or scheduler. `None` where that dimension was not seen; `world` is the global rank."""
+
+    dp: Optional[int] = None
+    pp: Optional[int] = None
+    tp: Optional[int] = None
+    ep: Optional[int] = None
+    world: Optional[int] = None
+
+    def __str__(self) -> str:
+        parts = [f"{name.upper()}{value}" for name, value in vars(self).items() if name != "world" and value is not None]
+        return " ".join(parts) or (f"rank {self.world}" if self.world is not None else "")
+
+
+@dataclass(frozen=True)
+class Member:
+    """One process of a launch."""
+
+    pid: int
+    start: float
+    role: Role
+    rank: Rank = Rank()
+    title: str = ""  # what people see in ps, bounded
+    ppid: int = 0
+
+    @property
+    def needed(self) -> bool:
+        """Whether the launch cannot become ready without it."""
+        return self.role not in NEVER_NEEDED
+
+    @property
+    def label(self) -> str:
+        """Role with rank, as messages name it: "scheduler TP1", "launcher"."""
+        return f"{self.role} {self.rank}".strip()
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One start of an inference server on one host."""
+
+    host: str
+    root: int
+    engine: str  # profile id: vllm | sglang | unknown
+    members: Dict[int, Member] = field(default_factory=dict)
+    args: Dict[str, str] = field(default_factory=dict)  # long option without dashes -> value ("" for a flag)
+    version: Optional[str] = None
+    port: Optional[int] = None
+    head: bool = True  # this host serves HTTP (node rank 0)
+    wrappers: Tuple[int, ...] = ()  # bash, tini, uv … above the root
+
+    @property
+    def needed(self) -> Tuple[Member, ...]:
+        """Members without which the launch cannot become ready, by pid."""
+        return tuple(m for _, m in sorted(self.members.items()) if m.needed)

@@ -1,0 +1,300 @@
+"""All that the probes saw on one host at one instant.
+
+`None` in a field always means "not seen", never "nothing there"; `Sample.unseen` says why. Times are seconds,
+sizes are bytes. Process and thread ids are numbers of the *host's* pid namespace, the one that hangdoc reads.
+
+Standard library only and Python 3.8: this module travels to the hosts that are looked at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Dict, List, Optional, Tuple
+
+from .words import LogVia, UnseenReason
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """Something that a probe was asked for and could not see."""
+
+    probe: str
+    reason: UnseenReason
+    detail: str = ""  # what exactly, in words: "environ of 4711: Permission denied"
+    pid: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class FutexWait:
+    """What a thread blocked in futex(2) waits on. Layouts: glibc pthreadtypes-arch.h; `knowledge` facts in docs/waits.md."""
+
+    address: int
+    kind: str  # mutex | rwlock | join | semaphore | condition | pi-mutex | robust-mutex | unknown
+    word: Optional[int] = None  # the 32-bit futex word, read twice and equal; None when it could not be read safely
+    owner: Optional[int] = None  # tid of the holder on this host, only where kind, users and membership agree
+    shared: bool = False
+
+
+@dataclass(frozen=True)
+class Thread:
+    """One thread (`/proc/PID/task/TID`), read without stopping it."""
+
+    tid: int
+    state: str = "?"  # R S D T t Z X I, proc(5)
+    name: str = ""
+    nstid: Optional[int] = None  # its number in its own pid namespace, where that differs
+    wchan: Optional[str] = None  # kernel function it sleeps in; "0" when it runs
+    syscall: Optional[int] = None  # number of the system call it is blocked in; -1 blocked outside of one; None unseen or running
+    args: Tuple[int, ...] = ()  # six arguments of that call
+    sp: Optional[int] = None
+    pc: Optional[int] = None
+    utime: float = 0.0  # seconds of CPU in user mode
+    stime: float = 0.0
+    ran_ns: Optional[int] = None  # schedstat: time on a CPU; unchanged means that nothing else changed
+    waited_ns: Optional[int] = None  # schedstat: time runnable but not running
+    slices: Optional[int] = None  # schedstat: number of times it was put on a CPU
+    deadline: Optional[float] = None  # CLOCK_MONOTONIC seconds at which the blocked call ends by itself
+    futex: Optional[FutexWait] = None
+    poll: Tuple[int, ...] = ()  # fds of a blocked poll(2), where readable
+    path: Optional[str] = None  # path argument of a blocked open(2), where readable
+    pending_stop: bool = False  # SIGSTOP is pending on it (SigPnd)
+
+
+@dataclass(frozen=True)
+class Fd:
+    """One open file descriptor, by readlink and fdinfo only."""
+
+    fd: int
+    kind: str  # file dir pipe fifo socket eventfd epoll device terminal memfd inotify other
+    target: str  # text of the link
+    inode: Optional[int] = None
+    flags: Optional[int] = None  # open flags, octal in fdinfo
+    pos: Optional[int] = None
+    watched: Tuple[int, ...] = ()  # epoll: fds in its set
+    eventfd_id: Optional[int] = None
+    locks: Tuple[str, ...] = ()  # `lock:` lines: locks that this open file holds
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One frame of a Python stack. `file` is as long as the tool gives it, `short` relative to sys.path."""
+
+    function: str
+    file: str
+    short: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Python stack of one thread, innermost frame first (as py-spy prints it)."""
+
+    tid: Optional[int]
+    name: str = ""
+    active: Optional[bool] = None
+    gil: bool = False
+    frames: Tuple[Frame, ...] = ()
+
+
+@dataclass(frozen=True)
+class Io:
+    """`/proc/PID/io`: rchar and wchar count reads and writes through system calls, *_bytes those that reached storage."""
+
+    rchar: int
+    wchar: int
+    syscr: int
+    syscw: int
+    read_bytes: int
+    write_bytes: int
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process. The first block is always there; the rest only after the probe named was asked."""
+
+    pid: int
+    ppid: int
+    start: float  # seconds since boot, 1/100 s: with pid it identifies the process for ever
+    state: str
+    comm: str
+    # probe `processes`
+    nspid: Tuple[int, ...] = ()  # its pid in each nested namespace, outermost first
+    uid: Optional[int] = None
+    exe: Optional[str] = None
+    cwd: Optional[str] = None
+    cmdline: Optional[Tuple[str, ...]] = None  # as it is now; after setproctitle this is the title in one piece
+    overwritten: bool = False  # the argument area was overwritten by setproctitle: cmdline is a title, not arguments
+    num_threads: Optional[int] = None
+    utime: float = 0.0
+    stime: float = 0.0
+    child_time: float = 0.0  # CPU seconds of children that ended and were waited for
+    minflt: int = 0
+    majflt: int = 0
+    rss: Optional[int] = None
+    rss_file: Optional[int] = None
+    rss_shmem: Optional[int] = None
+    exit_code: Optional[int] = None  # wait status of a zombie, where it may be read
+    tracer: Optional[int] = None
+    pending_stop: bool = False
+    io: Optional[Io] = None
+    cgroup: Optional[str] = None
+    pid_ns: Optional[int] = None
+    net_ns: Optional[int] = None
+    mnt_ns: Optional[int] = None
+    # probe `threads`: keyed by tid
+    threads: Optional[Dict[int, Thread]] = None
+    # probe `fds`: keyed by fd
+    fds: Optional[Dict[int, Fd]] = None
+    # probe `environ`: only names of the allow-list, secrets masked
+    env: Optional[Dict[str, str]] = None
+    limits: Optional[Dict[str, Tuple[str, str]]] = None  # ulimits: name -> soft, hard
+    # probe `stacks`
+    stacks: Optional[List[Stack]] = None
+    python: Optional[str] = None
+    # probe `packages`: name -> version, from the site-packages of the process
+    packages: Optional[Dict[str, str]] = None
+    modified: Optional[List[str]] = None  # files of engine wheels on its stacks whose hash differs from RECORD
+
+
+@dataclass(frozen=True)
+class TcpInfo:
+    """Clocks of a TCP connection (`tcp_info`, linux/tcp.h), seconds before the sample."""
+
+    last_recv_s: float
+    last_sent_s: float
+    retransmits: int = 0
+    unacked: int = 0
+
+
+@dataclass(frozen=True)
+class Socket:
+    """One socket of a member. `inode` joins it to an fd `socket:[inode]`; 0 is a connection that nobody accepted yet."""
+
+    inode: int
+    family: str  # tcp tcp6 unix
+    state: str  # LISTEN ESTABLISHED SYN_SENT … as in tcp(7); unix: LISTEN, CONNECTED, UNCONNECTED
+    local: str = ""  # address:port, or path
+    remote: str = ""
+    peer: Optional[int] = None  # unix: inode of the other end
+    recv_queue: int = 0
+    send_queue: int = 0
+    net_ns: Optional[int] = None
+    info: Optional[TcpInfo] = None
+
+
+@dataclass(frozen=True)
+class LogChunk:
+    """A piece of a log's text. Between two chunks there may be a gap: compare offsets."""
+
+    offset: int
+    text: str  # carriage returns kept; undecodable bytes as \\xNN
+    size: int = 0  # bytes that it stands for; the next chunk without a gap begins at offset + size
+
+
+@dataclass(frozen=True)
+class Log:
+    """One log behind a member's fd 1 or 2 (or named with --log)."""
+
+    path: str  # file, or "pipe:[123]", "/dev/pts/3" when there is no file to read
+    via: LogVia
+    pids: Tuple[int, ...] = ()  # members that write to it
+    reader: Optional[int] = None  # pid that reads the pipe, when `via` is pipe or tee
+    size: Optional[int] = None
+    lines: Optional[int] = None  # line ends in the whole file, None when it was too large to count
+    mtime: Optional[float] = None  # wall clock
+    inode: Optional[int] = None
+    chunks: Tuple[LogChunk, ...] = ()  # only what is new since the offset asked for
+    note: str = ""  # for people: "block-buffered: PYTHONUNBUFFERED is not set", "rotated", "truncated"
+
+
+@dataclass(frozen=True)
+class Health:
+    """Answer of a health path, asked in the network namespace of the process."""
+
+    pid: int
+    port: int
+    path: str
+    status: Optional[int]  # HTTP status, None without an answer
+    detail: str = ""  # "refused", "no answer in 2.0 s", …
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class KernelLine:
+    """A line of the kernel log that matters here."""
+
+    at: float  # seconds since boot
+    kind: str  # oom xid hung-task
+    text: str
+    pid: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class Cgroup:
+    """One cgroup of a member: what it limits and what it did about it."""
+
+    frozen: Optional[bool] = None
+    memory_max: Optional[int] = None
+    memory_current: Optional[int] = None
+    oom_kills: Optional[int] = None
+    cpu_max: Optional[str] = None  # "quota period" of cgroup v2, the same form for v1
+    throttled_s: Optional[float] = None
+
+
+@dataclass(frozen=True)
+class HostFacts:
+    """Facts about the host itself."""
+
+    name: str = ""
+    boot_id: str = ""
+    kernel: str = ""
+    arch: str = ""
+    cpus: Optional[int] = None
+    uptime: Optional[float] = None
+    mem_total: Optional[int] = None
+    mem_available: Optional[int] = None
+    page_cache: Optional[int] = None
+    shm_total: Optional[int] = None
+    shm_free: Optional[int] = None
+    psi: Dict[str, float] = field(default_factory=dict)  # "io.some.avg10" -> percent
+    cgroups: Dict[str, Cgroup] = field(default_factory=dict)
+    dead_mounts: Tuple[str, ...] = ()  # mount points that did not answer in time
+    slow_mounts: Dict[str, str] = field(default_factory=dict)  # network and FUSE mounts -> type
+    kernel_log: Tuple[KernelLine, ...] = ()
+    yama: Optional[int] = None
+    uid: Optional[int] = None
+    pid_ns: Optional[int] = None
+    net_ns: Optional[int] = None
+    container: str = ""  # "docker", "kubernetes", … as far as it can be told
+    python: str = ""
+    pyspy: str = ""  # version that would be used, empty when there is none
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the look cost, on the host."""
+
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+    children: int = 0
+    abandoned: int = 0  # children that could not be ended
+    paused_ms: Dict[int, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """All that was asked of one host at one instant."""
+
+    host: str
+    at: float  # wall clock, seconds since the epoch
+    mono: float  # CLOCK_MONOTONIC of the host; CLOCK_BOOTTIME differs by suspends, `start` of processes follows that
+    boot: float  # CLOCK_BOOTTIME of the host: boot - Process.start is a process's age
+    probes: Tuple[str, ...] = ()
+    processes: Dict[int, Process] = field(default_factory=dict)
+    sockets: List[Socket] = field(default_factory=list)
+    logs: List[Log] = field(default_factory=list)
+    health: List[Health] = field(default_factory=list)
+    host_facts: Optional[HostFacts] = None
+    locks: List[str] = field(default_factory=list)  # lines of /proc/locks
+    unseen: List[Unseen] = field(default_factory=list)
+    cost: Cost = field(default_factory=Cost)
