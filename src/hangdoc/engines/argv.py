@@ -16,7 +16,7 @@ _INTERPRETER_VALUES = ("-X", "-W", "--check-hash-based-pycs")
 
 @dataclass(frozen=True)
 class Program:
-    """What a command line runs. `words` begins with the program: a script's path, "-m MODULE", "-c", or an executable."""
+    """What a command line runs. `words` begins with a script's path, "-m MODULE", "-c CODE", or an executable."""
 
     kind: Literal["python", "other", "none"]
     words: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class Program:
 
 
 def program(cmdline: Sequence[str] | None) -> Program:
-    """Tell the program from its interpreter: `python -u -m x.y a` runs "-m x.y", `/usr/bin/python /bin/vllm serve` "vllm"."""
+    """Tell the program from its interpreter: `python -u -m x.y a` runs "-m x.y", `python /bin/vllm serve` "/bin/vllm"."""
     words = tuple(cmdline or ())
     if not words or not words[0]:
         return Program("none")
@@ -65,7 +65,7 @@ def _value(words: Sequence[str], at: int) -> tuple[str, int]:
 
 
 def arguments(words: Sequence[str], aliases: Mapping[str, str], flags: Sequence[str] = ()) -> dict[str, str]:
-    """Options by their one long name without dashes: `--tp 2`, `--tp=2`, `-tp 2` and `--tensor_parallel_size 2` are one.
+    """Options by their one long name without dashes: `--tp 2`, `--tp=2`, `-tp 2`, `--tensor_parallel_size 2` are one.
 
     A flag gives "". The last of several wins, as argparse has it. Words that belong to no option are kept under "".
     """

@@ -14,7 +14,20 @@ from .profile import Profile
 from .roles import assign, titled
 
 # Where a walk up from a launch ends: these serve everybody, they wrap nobody.
-_BORDERS = ("sshd", "systemd", "init", "login", "cron", "crond", "tmux", "tmux: server", "screen", "SCREEN", "containerd-shim", "dockerd")
+_BORDERS = (
+    "sshd",
+    "systemd",
+    "init",
+    "login",
+    "cron",
+    "crond",
+    "tmux",
+    "tmux: server",
+    "screen",
+    "SCREEN",
+    "containerd-shim",
+    "dockerd",
+)
 _SHELLS = ("bash", "sh", "dash", "zsh", "ash")
 
 
@@ -24,7 +37,7 @@ def _root_engine(line: str, engines: tuple[tuple[str, str], ...]) -> str | None:
 
 
 def _engine_of(process: Process, known: Mapping[str, Profile]) -> str | None:
-    """The engine whose root this process is by its own command line. Whoever merely names one in an argument is none."""
+    """The engine whose root this process is by its own command line, not by a word in some argument."""
     run = program(process.cmdline)
     roots = tuple((engine, text) for engine, profile in known.items() for text in profile.roots)
     # A frozen or shebang start shows the script itself as the program: "/usr/bin/vllm serve".
@@ -125,7 +138,7 @@ def _own_script(pid: int, processes: Mapping[int, Process]) -> int | None:
 def _without_launcher(
     known: Mapping[str, Profile], sample: Sample, taken: set[int], children: Mapping[int, list[int]]
 ) -> list[Launch]:
-    """Launches of engine processes that hang below no root: started by a user's own script, or left by a dead launcher."""
+    """Launches of engine processes below no root: started by a user's own script, or left by a dead launcher."""
     groups: dict[tuple[str, int | None], list[int]] = {}
     for pid, process in sorted(sample.processes.items(), key=lambda one: (one[1].start, one[0])):
         if pid in taken or any(above in taken for above in _ancestors(pid, sample.processes)):
@@ -160,7 +173,7 @@ def find(sample: Sample, known: Mapping[str, Profile] | None = None) -> list[Lau
 
 
 def launch_of(pid: int, launches: Iterable[Launch], sample: Sample) -> Launch | None:
-    """The launch that a pid means: a member, a wrapper or another ancestor of one root only, or a number inside a container."""
+    """The launch that a pid means: of a member, of an ancestor of one root only, or a number inside a container."""
     launches = list(launches)
     for one in launches:
         if pid in one.members or pid in one.wrappers:
@@ -168,13 +181,16 @@ def launch_of(pid: int, launches: Iterable[Launch], sample: Sample) -> Launch | 
     if pid in sample.processes:
         above = [one for one in launches if pid in _ancestors(one.root, sample.processes)]
         return above[0] if len(above) == 1 else None
-    inside = [one for one in launches if any(pid in sample.processes[m].nspid[1:] for m in one.members if m in sample.processes)]
+    inside = [
+        one
+        for one in launches
+        if any(pid in sample.processes[m].nspid[1:] for m in one.members if m in sample.processes)
+    ]
     return inside[0] if len(inside) == 1 else None
 
 
 def unknown_launch(pid: int, sample: Sample) -> Launch | None:
-    """A launch of an engine that hangdoc does not know: the process and all its descendants. None when it is not there."""
+    """A launch of an engine that hangdoc does not know: a process and all its descendants. None when it is gone."""
     if pid not in sample.processes:
         return None
     return _launch(pid, profiles()["unknown"], sample, _descendants(pid, _children(sample.processes)))
-

@@ -1,37 +1,43 @@
 """What a log line says: its writer, mark, progress, time; tracebacks. Pure, linear in the text.
 
-Written for 100,000 lines a second: one automaton for all marks decides first whether a line is of interest at all.
+Written for 100,000 lines a second: one automaton holds all patterns of an engine, writers are looked up by their prefix.
 """
 
 from __future__ import annotations
 
 import calendar
-import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import re2
 
 from ..model.launch import Rank
 from ..model.words import Role
-from .load import pattern
-from .profile import Mark, Profile
+from .profile import Mark, Prefix, Profile
 from .roles import rank_of
 from .versions import within
 
 LINE_BOUND = 8192  # characters kept of one line
+_PREFIX_BOUND = 120
+_CACHE_BOUND = 1 << 16
+_TRACEBACK_BOUND = 2000  # lines looked at for the end of a traceback
+_MONTHS, _DAYS = range(1, 13), range(1, 32)
+
+# These are plain `re`: they are ours, begin at the start or at a rare character, and nest no repetition.
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 _ENDS = re.compile(r"\r\n|\n|\r")
-_LEVEL = re2.compile(r"^(?:INFO|WARNING|WARN|ERROR|DEBUG|CRITICAL):? +(?:(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d) )?(?:\[[^\]]{1,200}\] ?)?")
-_ISO = re2.compile(r"^\[?(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)")
-_MONTH = re2.compile(r"^(?:\(.{1,80}?\) )?(?:INFO|WARNING|WARN|ERROR|DEBUG|CRITICAL) (\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)")
-_BAR = re.compile(r"(\d{1,7})/(\d{1,7}) \[")
-_BAR_SGLANG = re.compile(r"\|\s*(\d{1,7})/(\d{1,7})\s*$")
+_LEVEL = re.compile(
+    r"(?:INFO|WARNING|WARN|ERROR|DEBUG|CRITICAL):? +(?:\d\d-\d\d \d\d:\d\d:\d\d )?(?:\[[\w./<>-]{1,200}:\d+\] ?)?"
+)
+_ISO = re.compile(r"\[?(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)")
+_MONTH = re.compile(
+    r"(?:\([^)]{1,80}\) )?(?:INFO|WARNING|WARN|ERROR|DEBUG|CRITICAL) (\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)"
+)
+_BAR = re.compile(r"(?<!\d)(\d{1,7})/(\d{1,7})(?: \[|\s*$)")
 _TRACEBACK = "Traceback (most recent call last):"
-_EXCEPTION = re2.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning|Iteration|Group|Dead\w*|Timeout)?\b(?:: .*|:?)$")
-_INSIDE = re2.compile(r"^(?:\s|$|The above exception|During handling|\[|\|)")
+_INSIDE = re.compile(r"\s|$|The above exception|During handling|\[|\|")
 
 
 @dataclass(frozen=True)
@@ -39,24 +45,35 @@ class Writer:
     """Who wrote a line, as far as its prefix says. `pid` is the number in the writer's own pid namespace."""
 
     role: Role | None = None
-    rank: Rank = Rank()
+    rank: Rank = Rank()  # noqa: RUF009 - frozen
     pid: int | None = None
 
 
-@dataclass(frozen=True)
-class Bar:
+class Bar(NamedTuple):
     """n of m, from the last progress bar in a line."""
 
     done: int
     total: int
 
 
+class Line(NamedTuple):
+    """All that one line says."""
+
+    text: str
+    writer: Writer
+    message: str  # without prefix, level and time
+    mark: Mark | None
+    bar: Bar | None
+    chatter: bool  # only says "still waiting"
+    fatal: bool  # announces the end
+
+
 @dataclass(frozen=True)
 class Traceback:
-    """A Python traceback in a log: who wrote it, where it starts, and the line that names the exception."""
+    """A Python traceback in a log."""
 
     writer: Writer
-    exception: str  # "" when the text ends before it
+    exception: str  # the line that names it; "" when the text ends before
     start: int  # index of its first line
     end: int  # index after its last line
 
@@ -65,110 +82,143 @@ NOBODY = Writer()
 
 
 def split(text: str) -> list[str]:
-    """Lines of a piece of log: ended by a line feed, or by the carriage return of a progress bar; colours removed, bounded."""
+    """Lines, ended by a line feed or by the carriage return of a progress bar; colours removed, bounded."""
     if "\x1b" in text:
         text = _ESCAPE.sub("", text)
     lines = _ENDS.split(text) if "\r" in text else text.split("\n")
-    if lines and not lines[-1]:
+    if not lines[-1]:
         lines.pop()
     return [line if len(line) <= LINE_BOUND else line[:LINE_BOUND] for line in lines]
 
 
-@functools.lru_cache(maxsize=65536)
-def _writer(head: str, role: Role | None, groups: tuple[tuple[str, str | None], ...]) -> Writer:
-    named = dict(groups)
-    rank = rank_of(named)
-    pid = named.get("pid")
-    if role is None and "[" in head:  # SGLang: the launcher writes without a rank, schedulers with one
-        role = "scheduler" if rank != Rank() else "launcher"
-    return Writer(role, rank, int(pid) if pid else None)
-
-
-def writer(line: str, profile: Profile) -> tuple[Writer, str]:
-    """Who wrote the line, and the message without prefix, level and time."""
-    found = NOBODY
-    if line[:1] in ("(", "["):
-        for prefix in profile.prefixes:
-            match = pattern(prefix.match).search(line)
-            if match:
-                found = _writer(line[:1], prefix.role, tuple(match.groupdict().items()))
-                line = line[match.end() :]
-                break
-    level = _LEVEL.search(line) if line[:1] in ("I", "W", "E", "D", "C") else None
-    return found, line[level.end() :] if level else line
-
-
 def timestamp(line: str, year: int = 1970) -> float | None:
-    """The time a line carries, in seconds, without time zone: only differences of two lines of one log mean anything.
+    """The time a line carries, in seconds, time zone unknown: only differences between lines of one log mean anything.
 
     vLLM writes no year: give it, else 1970 stands for it.
     """
-    found = _ISO.search(line)
+    found = _ISO.match(line)
     numbers = [int(one) for one in found.groups()] if found else []
-    if not found and (found := _MONTH.search(line)):
+    if not found and (found := _MONTH.match(line)):
         numbers = [year, *(int(one) for one in found.groups())]
-    if not numbers or not (1 <= numbers[1] <= 12 and 1 <= numbers[2] <= 31):
+    if not numbers or numbers[1] not in _MONTHS or numbers[2] not in _DAYS:
         return None
-    return float(calendar.timegm((*numbers, 0, 0, 0)))  # type: ignore[arg-type]
+    return float(calendar.timegm((*numbers, 0, 0, 0)))
 
 
-class _Set:
-    """Many patterns as one automaton: which of them are in a line."""
-
-    def __init__(self, patterns: Sequence[str]) -> None:
-        options = re2.Options()
-        options.max_mem = 64 << 20
-        self._set: Any = re2.Set.SearchSet(options)
-        self._empty = not patterns
-        for one in patterns:
-            self._set.Add(one)
-        self._set.Compile()
-
-    def __call__(self, line: str) -> list[int]:
-        return [] if self._empty else sorted(self._set.Match(line) or ())
+def progress_of(line: str) -> Bar | None:
+    """n of m of the last progress bar (tqdm's form, with a percentage) in a line."""
+    if "%" not in line:
+        return None
+    found = _BAR.findall(line)
+    if not found:
+        return None
+    done, total = int(found[-1][0]), int(found[-1][1])
+    return Bar(done, total) if done <= total and total > 0 else None
 
 
 class Reader:
-    """The compiled patterns of one profile and version. Make it once, use it for every line (`reader()` caches it)."""
+    """The compiled patterns of one profile and version, for every line of its logs. `reader()` keeps one of each."""
 
     def __init__(self, profile: Profile, version: str | None) -> None:
-        self.marks = tuple(mark for mark in profile.marks if within(version, mark.versions))
-        self._marks = _Set([mark.match for mark in self.marks])
-        self._chatter = _Set(profile.chatter)
-        self._fatal = _Set(profile.fatal)
+        """Compile. Takes some milliseconds."""
+        self._marks = tuple(mark for mark in profile.marks if within(version, mark.versions))
+        self._chatter_from = len(self._marks)
+        self._fatal_from = self._chatter_from + len(profile.chatter)
+        self._prefixes = tuple((re.compile(one.match), one) for one in profile.prefixes)
+        self._writers: dict[str, tuple[Writer, int]] = {}
+        options = re2.Options()
+        options.max_mem = 64 << 20
+        self._set: Any = re2.Set.SearchSet(options)
+        for text in (*(mark.match for mark in self._marks), *profile.chatter, *profile.fatal):
+            self._set.Add(text)
+        self._set.Compile()
 
-    def mark(self, line: str, writer: Writer = NOBODY) -> Mark | None:
-        """The first mark that the line meets and its writer may write."""
-        for index in self._marks(line):
-            mark = self.marks[index]
-            if not mark.roles or writer.role is None or writer.role in mark.roles:
-                return mark
+    def hits(self, line: str) -> list[int]:
+        """Numbers of the patterns that are in the line, ascending."""
+        found = self._set.Match(line)
+        return sorted(found) if found else []
+
+    def _mark(self, hits: Sequence[int], who: Writer) -> Mark | None:
+        for index in hits:
+            if index >= self._chatter_from:
+                break
+            roles = self._marks[index].roles
+            if not roles or who.role is None or who.role in roles:
+                return self._marks[index]
         return None
+
+    def mark(self, line: str) -> Mark | None:
+        """The first mark that the line meets and its writer may write."""
+        hits = self.hits(line)
+        return self._mark(hits, self.writer(line)[0]) if hits else None
 
     def is_chatter(self, line: str) -> bool:
         """Whether the line only says "still waiting"."""
-        return bool(self._chatter(line))
+        return any(self._chatter_from <= index < self._fatal_from for index in self.hits(line))
 
     def is_fatal(self, line: str) -> bool:
         """Whether the line announces the end."""
-        return bool(self._fatal(line))
+        return any(index >= self._fatal_from for index in self.hits(line))
+
+    def writer(self, line: str) -> tuple[Writer, str]:
+        """Who wrote the line, and the message without prefix, level and time."""
+        who, at = NOBODY, 0
+        if line[:1] in ("(", "["):
+            end = line.find(")" if line[0] == "(" else "]", 0, _PREFIX_BOUND)
+            if end > 0:
+                key = line[: end + 3]  # with the colon and the blank that may follow
+                known = self._writers.get(key)
+                who, at = known if known else self._learn(key)
+        level = _LEVEL.match(line, at)
+        return who, line[level.end() :] if level else line[at:] if at else line
+
+    def _learn(self, key: str) -> tuple[Writer, int]:
+        found = NOBODY, 0
+        for pattern, prefix in self._prefixes:
+            if match := pattern.search(key):
+                found = _writer(prefix, match.groupdict()), match.end()
+                break
+        if len(self._writers) > _CACHE_BOUND:  # a log must not fill the memory
+            self._writers.clear()
+        self._writers[key] = found
+        return found
+
+    def read(self, line: str) -> Line:
+        """All that a line says."""
+        who, message = self.writer(line)
+        hits = self.hits(line)
+        if not hits:
+            return Line(line, who, message, None, progress_of(line), False, False)
+        chatter = any(self._chatter_from <= index < self._fatal_from for index in hits)
+        return Line(line, who, message, self._mark(hits, who), progress_of(line), chatter, hits[-1] >= self._fatal_from)
 
 
-_READERS: dict[tuple[str, int, str | None], Reader] = {}
+def _writer(prefix: Prefix, groups: dict[str, str | None]) -> Writer:
+    rank, pid = rank_of(groups), groups.get("pid")
+    role = prefix.role or (prefix.ranked if rank != Rank() else prefix.unranked)
+    return Writer(role, rank, int(pid) if pid else None)
+
+
+_READERS: dict[tuple[str, str | None], tuple[Profile, Reader]] = {}
 
 
 def reader(profile: Profile, version: str | None = None) -> Reader:
     """The reader for a profile and version, made once."""
-    key = (profile.engine, id(profile), version)
-    if key not in _READERS:
-        _READERS[key] = Reader(profile, version)
-    return _READERS[key]
+    known = _READERS.get((profile.engine, version))
+    if known is None or known[0] is not profile:
+        known = profile, Reader(profile, version)
+        _READERS[profile.engine, version] = known
+    return known[1]
+
+
+def writer(line: str, profile: Profile) -> tuple[Writer, str]:
+    """Who wrote the line, and the message without prefix, level and time."""
+    return reader(profile).writer(line)
 
 
 def mark_of(line: str, profile: Profile, version: str | None = None) -> Mark | None:
     """The mark that a whole line (with its prefix) is, or None."""
-    found = reader(profile, version)
-    return found.mark(line, writer(line, profile)[0]) if found.mark(line) else None
+    return reader(profile, version).mark(line)
 
 
 def is_chatter(line: str, profile: Profile) -> bool:
@@ -181,39 +231,21 @@ def is_fatal(line: str, profile: Profile) -> bool:
     return reader(profile).is_fatal(line)
 
 
-def progress_of(line: str) -> Bar | None:
-    """n of m of the last progress bar (tqdm's form) in a line."""
-    if "/" not in line or ("[" not in line and "|" not in line):
-        return None
-    last = None
-    for found in _BAR.finditer(line):
-        last = found
-    last = last or _BAR_SGLANG.search(line)
-    if not last or int(last[2]) == 0 or int(last[1]) > int(last[2]):
-        return None
-    return Bar(int(last[1]), int(last[2]))
+def _traceback(lines: Sequence[str], start: int, who: Writer, find: Reader) -> Traceback:
+    for at in range(start + 1, min(start + _TRACEBACK_BOUND, len(lines))):
+        other, message = find.writer(lines[at])
+        if other != who:  # another process writes in between
+            continue
+        if _TRACEBACK in message:
+            return Traceback(who, "", start, at)
+        if not _INSIDE.match(message):
+            return Traceback(who, message.strip(), start, at + 1)
+    return Traceback(who, "", start, len(lines))
 
 
 def tracebacks(lines: Sequence[str], profile: Profile) -> list[Traceback]:
     """Tracebacks in the order in which they begin. Lines of other writers in between are passed over."""
-    found = []
-    for start, line in enumerate(lines):
-        if _TRACEBACK not in line:
-            continue
-        who, _ = writer(line, profile)
-        exception, end = "", len(lines)
-        for at in range(start + 1, min(start + 2000, len(lines))):
-            other, message = writer(lines[at], profile)
-            if other != who:
-                if who == NOBODY and not _INSIDE.search(message):
-                    end = at
-                    break
-                continue
-            if _INSIDE.search(message) and _TRACEBACK not in message:
-                continue
-            if _TRACEBACK not in message:
-                exception = message.strip()
-            end = at + (_TRACEBACK not in message)
-            break
-        found.append(Traceback(who, exception, start, end))
-    return found
+    find = reader(profile)
+    return [
+        _traceback(lines, start, find.writer(line)[0], find) for start, line in enumerate(lines) if _TRACEBACK in line
+    ]

@@ -11,6 +11,7 @@ import msgspec
 import re2
 import yaml
 
+from ..model.words import Role
 from .profile import FrameRule, Profile
 
 ENGINES = ("vllm", "sglang")
@@ -18,14 +19,18 @@ _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class DataError(ValueError):
-    """A data file that does not say what it should: the message names the file and the key."""
+    """A data file that does not say what it should: where (file and key), and what is wrong."""
+
+    def __init__(self, where: str, what: object) -> None:
+        """Join both to one message."""
+        super().__init__(f"{where}: {what}")
 
 
 class Common(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is true of Python under any engine (`python.yaml`)."""
 
     frames: tuple[FrameRule, ...]
-    child_roles: dict[str, str]
+    child_roles: dict[str, Role]
     wrappers: tuple[str, ...]
     chatter: tuple[str, ...]
     fatal: tuple[str, ...]
@@ -36,7 +41,7 @@ def _unknown_keys(plain: dict[str, Any], kind: type, where: str) -> None:
     hints = get_type_hints(kind)
     for key, value in plain.items():
         if key not in hints:
-            raise DataError(f"{where}: no such key: {key}")
+            raise DataError(where, f"no such key: {key}")
         row_kind = next((one for one in get_args(hints[key]) if dataclasses.is_dataclass(one)), None)
         if isinstance(row_kind, type) and isinstance(value, list):
             for number, row in enumerate(value):
@@ -49,18 +54,18 @@ def parse(text: str, name: str, kind: type[Any]) -> Any:
     try:
         plain = yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader, by name
     except yaml.YAMLError as error:
-        raise DataError(f"{name}: {error}") from error
+        raise DataError(name, error) from error
     if not isinstance(plain, dict):
-        raise DataError(f"{name}: not a mapping")
+        raise DataError(name, "not a mapping")
     _unknown_keys(plain, kind, name)
     try:
         return msgspec.convert(plain, kind, strict=True, str_keys=True)
     except msgspec.ValidationError as error:
-        raise DataError(f"{name}: {error}") from error
+        raise DataError(name, error) from error
 
 
 def _read(name: str) -> str:
-    return resources.files(__package__).joinpath("data", f"{name}.yaml").read_text(encoding="utf-8")
+    return resources.files(__package__).joinpath("data").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
 
 
 @functools.cache
@@ -89,7 +94,9 @@ def profiles() -> dict[str, Profile]:
         profile: Profile = parse(_read(engine), f"{engine}.yaml", Profile)
         found[engine] = _with_common(profile)
     found["unknown"] = _with_common(
-        Profile("unknown", "unknown engine", (), (), 8000, "/health", (), (), (), (), (), untitled={"launcher": "worker"})
+        Profile(
+            "unknown", "unknown engine", (), (), 8000, "/health", (), (), (), (), (), untitled={"launcher": "worker"}
+        )
     )
     return found
 
@@ -105,4 +112,4 @@ def pattern(text: str) -> Any:
     try:
         return re2.compile(text)
     except re2.error as error:
-        raise DataError(f"pattern {text!r}: {error}") from error
+        raise DataError(f"pattern {text!r}", error) from error

@@ -6,9 +6,9 @@ frames changes nothing, and `Scheduler.__init__` says "engine-init" only until s
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from ..model.sample import Frame, Stack
 from ..model.words import Mechanism, Phase
@@ -71,11 +71,6 @@ def in_file(frame: Frame, suffix: str) -> bool:
     return any(path == suffix or path.endswith("/" + suffix) for path in (frame.file, frame.short))
 
 
-@functools.lru_cache(maxsize=16)
-def _rules_of(engine: str, frames: tuple[FrameRule, ...]) -> _Rules:
-    return _Rules(frames)
-
-
 _CACHE: dict[int, tuple[Profile, _Rules]] = {}
 
 
@@ -83,7 +78,7 @@ def _rules(profile: Profile) -> _Rules:
     # By identity: hashing hundreds of rules for each stack would cost more than the stack.
     known = _CACHE.get(id(profile))
     if known is None or known[0] is not profile:
-        known = profile, _rules_of(profile.engine, merged_frames(profile))
+        known = profile, _Rules(merged_frames(profile))
         _CACHE[id(profile)] = known
     return known[1]
 
@@ -92,12 +87,31 @@ def _applies(rule: FrameRule, at: int, frames: Sequence[Frame]) -> bool:
     if rule.leaf and at != 0:
         return False
     return not rule.under or any(
-        outer.function == name or outer.function.endswith("." + name) for outer in frames[at + 1 :] for name in rule.under
+        outer.function == name or outer.function.endswith("." + name)
+        for outer in frames[at + 1 :]
+        for name in rule.under
     )
 
 
-def _is_import(rule: FrameRule) -> bool:
-    return rule.phase == "import"
+class _Answer:
+    """The answer to one question, heard frame by frame from the innermost outwards."""
+
+    def __init__(self) -> None:
+        self.text: str | None = None
+        self.at: int | None = None
+        self._weak_since: int | None = None
+
+    def hear(self, text: str | None, at: int, *, weak: bool) -> None:
+        """Take the first answer; one of plumbing gives way to a later one that is not far."""
+        if text is None:
+            return
+        if self.text is None:
+            self._weak_since = at if weak else None
+        elif self._weak_since is None or not 0 < at - self._weak_since <= _PLUMBING:
+            return
+        elif not weak:
+            self._weak_since = None
+        self.text, self.at = text, at
 
 
 def meaning(stack: Stack, profile: Profile) -> Meaning:
@@ -108,26 +122,27 @@ def meaning(stack: Stack, profile: Profile) -> Meaning:
     rules = _rules(profile)
     frames = stack.frames
     phase: Phase | None = None
-    importing = idle = False
-    mechanism: Mechanism | None = None
-    weak_at: int | None = None
-    waits_for: str | None = None
-    told: Frame | None = None
     placed: Frame | None = None
+    importing = idle = False
+    mechanism, waits_for = _Answer(), _Answer()
     for at, frame in enumerate(frames):
-        applying = [rule for rule in rules.of(frame) if _applies(rule, at, frames)]
-        for rule in applying:
-            if rule.phase and phase is None:
-                importing |= _is_import(rule)
-                if not _is_import(rule):
-                    phase, placed = rule.phase, frame
-            if rule.mechanism and mechanism is None:
-                mechanism, told, weak_at = rule.mechanism, told or frame, at if rule.weak else None
-            elif rule.mechanism and weak_at is not None and not rule.weak and at - weak_at <= _PLUMBING:
-                mechanism, weak_at = rule.mechanism, None
-            if rule.waits_for and waits_for is None:
-                waits_for, told = rule.waits_for, frame if mechanism is None or rule.mechanism else told or frame
+        for rule in rules.of(frame):
+            if not _applies(rule, at, frames):
+                continue
+            if rule.phase == "import":  # what is further in only runs because a module is imported
+                importing, phase, placed = True, None, None
+            elif phase is None and rule.phase:
+                phase, placed = rule.phase, frame
+            mechanism.hear(rule.mechanism, at, weak=rule.weak)
+            waits_for.hear(rule.waits_for, at, weak=rule.weak)
             idle |= rule.idle
     if phase is None and importing:
         phase = "import"
-    return Meaning(phase, mechanism, waits_for, idle, told or placed)
+    told = waits_for.at if waits_for.at is not None else mechanism.at
+    return Meaning(
+        phase,
+        cast("Mechanism | None", mechanism.text),
+        waits_for.text,
+        idle,
+        placed if told is None else frames[told],
+    )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ..model.launch import Launch
 from ..model.words import PHASES, Phase
+from .meanings import Meaning
 from .profile import PhaseSpec, Profile
 
 
@@ -47,3 +48,37 @@ def ordinal(phases: Sequence[PhaseSpec], phase: Phase | None) -> int:
 def later(phases: Sequence[PhaseSpec], one: Phase | None, other: Phase | None) -> Phase | None:
     """The later of two phases: what the log shows and what the stack shows are both lower bounds."""
     return one if ordinal(phases, one) >= ordinal(phases, other) else other
+
+
+def _is_above(pid: int, other: int, launch: Launch) -> bool:
+    seen = set()
+    while other in launch.members and other not in seen:
+        seen.add(other)
+        other = launch.members[other].ppid
+        if other == pid:
+            return True
+    return False
+
+
+def lift(
+    phases: Sequence[PhaseSpec],
+    launch: Launch,
+    found: Mapping[int, Phase | None],
+    meanings: Mapping[int, Sequence[Meaning]],
+) -> dict[int, Phase | None]:
+    """Phases of the members, raised to what their caller asks of them.
+
+    An engine core that waits for its workers to "determine the available memory" has them in memory-profile, also the
+    one whose own stack and log do not say so; a launcher that waits for its warm-up request has the schedulers in
+    warmup. A wait for a child to come up at all raises nothing: the child may still import.
+    """
+    spawned = ordinal(phases, "engine-init")
+    raised = dict(found)
+    for pid, said in meanings.items():
+        for one in said:
+            if one.idle or one.phase is None or ordinal(phases, one.phase) <= spawned:
+                continue
+            for other, member in launch.members.items():
+                if member.role == one.waits_for and _is_above(pid, other, launch):
+                    raised[other] = later(phases, raised.get(other), one.phase)
+    return raised

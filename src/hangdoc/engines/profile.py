@@ -7,12 +7,14 @@ from typing import Literal
 
 from ..model.words import Mechanism, Phase, Role
 
-Evidence = Literal["seen", "source", "published"]  # seen in a real start here, read in the engine's source, or published
+Evidence = Literal[
+    "seen", "source", "published"
+]  # seen in a real start here, read in the engine's source, or published
 
 
 @dataclass(frozen=True)
 class Title:
-    """A process title (setproctitle) or, of a zombie, its name cut at 15 characters. Groups tp pp dp ep world: the rank."""
+    """A process title (setproctitle) or, of a zombie, its name cut at 15. Groups tp pp dp ep world give the rank."""
 
     match: str
     role: Role
@@ -28,6 +30,8 @@ class Prefix:
 
     match: str
     role: Role | None = None
+    ranked: Role | None = None  # whose it is when it shows a rank, where `role` does not say
+    unranked: Role | None = None  # and when it shows none
     example: str = ""
     evidence: Evidence = "source"
 

@@ -88,7 +88,9 @@ def _expected(profile: Profile, parent: Role, args: Mapping[str, str]) -> list[t
     local = max(tp * pp // nodes, 1)
     ranks = [_place(index, tp, pp, nodes, node) for index in range(local)]
     if profile.engine == "sglang" and parent == "launcher":
-        first: list[tuple[Role, Rank]] = [("dp-controller", Rank())] if dp > 1 else [("scheduler", rank) for rank in ranks]
+        first: list[tuple[Role, Rank]] = (
+            [("dp-controller", Rank())] if dp > 1 else [("scheduler", rank) for rank in ranks]
+        )
         last: list[tuple[Role, Rank]] = [("detokenizer", Rank())] if node == 0 else []
         return first + last
     if profile.engine == "sglang" and parent == "dp-controller" and dp > 1 and "enable-dp-attention" not in args:
@@ -162,7 +164,9 @@ def assign(
             named = titled(processes[pid], profile)
             fallback: Role = profile.root_role if pid == root else (_by_command(processes[pid], profile) or "helper")
             add(pid, named[0].role if named else fallback, named[1] if named else Rank())
-        roles = _children_roles(members[pid], [one for one in below.get(pid, ()) if one in inside], processes, profile, args)
+        roles = _children_roles(
+            members[pid], [one for one in below.get(pid, ()) if one in inside], processes, profile, args
+        )
         for child, (role, rank) in roles.items():
             add(child, role, rank)
     return members if profile.engine != "vllm" else _several_front_ends(root, members)

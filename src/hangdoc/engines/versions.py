@@ -5,15 +5,20 @@ from __future__ import annotations
 import functools
 import re
 
+
+class RangeError(ValueError):
+    """Text that is no version range."""
+
+
 _PART = re.compile(r"\d+")
 _CLAUSE = re.compile(r"\s*(>=|<=|==|<|>)\s*(\d+(?:\.\d+)*)\s*")
 
 
 @functools.lru_cache(maxsize=1024)
 def release(version: str) -> tuple[int, ...]:
-    """The release numbers of a version, its epoch, suffixes and local part left out: "0.5.10.post1+cu12" is (0, 5, 10)."""
+    """The release numbers of a version without suffix and local part: "0.5.10.post1+cu12" is (0, 5, 10)."""
     numbers = []
-    for part in version.split("+")[0].split("."):
+    for part in version.partition("+")[0].split("."):
         found = _PART.match(part)
         if not found:
             break
@@ -24,12 +29,12 @@ def release(version: str) -> tuple[int, ...]:
 
 
 def clauses(ranges: str) -> list[tuple[str, tuple[int, ...]]]:
-    """The clauses of a range. Raises ValueError when it is not one."""
+    """The clauses of a range. Raises RangeError when it is not one."""
     found = []
     for one in filter(None, ranges.split(",")):
         match = _CLAUSE.fullmatch(one)
         if not match:
-            raise ValueError(f"not a version range: {ranges!r}")
+            raise RangeError(ranges)
         found.append((match[1], release(match[2])))
     return found
 
