@@ -41,10 +41,8 @@ def folders(mount: mounts.Mount, path: str) -> List[str]:
     A container may see paths that begin above what is mounted: then the mount itself is its group.
     """
     base = mount.base.rstrip("/")
-    if path == base or path.startswith(base + "/"):
-        inside = path[len(base) :]
-    else:
-        inside = "" if base else path
+    above = path != base and not path.startswith(base + "/")
+    inside = "" if above else path[len(base) :]
     parts = [part for part in inside.split("/") if part]
     if ".." in parts:
         parts = []
@@ -98,7 +96,9 @@ def _quota(folder: str, *, unified: bool) -> Optional[Tuple[int, int]]:
 
 def _cpu(above: List[str], *, unified: bool) -> Tuple[Optional[str], Optional[float]]:
     """("quota period" of the tightest limit, seconds that it has throttled)."""
-    limits = [(quota[0] / quota[1], quota, folder) for folder in above for quota in [_quota(folder, unified=unified)] if quota]
+    limits = [
+        (quota[0] / quota[1], quota, folder) for folder in above for quota in [_quota(folder, unified=unified)] if quota
+    ]
     if not limits:
         return None, None
     _, (quota, period), folder = min(limits)

@@ -55,7 +55,7 @@ def ask(root: str, wanted: HealthAsk, deadline_s: float = 2.0) -> Health:
 def request(path: str, host: str, port: int) -> bytes:
     """The request. Raises ValueError for a path that could smuggle a second line."""
     if not path.startswith("/") or any(ord(char) <= 0x20 or ord(char) >= 0x7F for char in path):
-        raise ValueError(f"not a path: {path!r}")
+        raise ValueError(path)
     shown = f"[{host}]" if ":" in host else host
     lines = (f"GET {path} HTTP/1.1", f"Host: {shown}:{port}", "User-Agent: hangdoc", "Accept: */*", "Connection: close")
     return ("\r\n".join(lines) + "\r\n\r\n").encode("ascii")

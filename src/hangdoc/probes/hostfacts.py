@@ -24,8 +24,7 @@ def read(root: str, members: Dict[int, Process], unseen: List[Unseen]) -> HostFa
     memory = meminfo(text_or_none(f"{root}/meminfo") or "")
     slow, dead = _mounts(root, members)
     shm_total, shm_free = _shm()
-    for point in dead:
-        unseen.append(Unseen("host", "timed-out", f"mount {point} did not answer within 0.5 s"))
+    unseen.extend(Unseen("host", "timed-out", f"mount {point} did not answer within 0.5 s") for point in dead)
     return HostFacts(
         name=socket.gethostname(),
         boot_id=(text_or_none(f"{root}/sys/kernel/random/boot_id") or "").strip(),
@@ -86,7 +85,7 @@ def container(init_cgroup: str, kubernetes: Optional[str]) -> str:
     for word, kind in (("docker", "docker"), ("libpod", "podman"), ("lxc", "lxc")):
         if word in init_cgroup:
             return kind
-    return os.environ.get("container", "")[:40]
+    return os.environ.get("container", "")[:40]  # noqa: SIM112 (systemd and podman write it so)
 
 
 def _pressure(root: str) -> Dict[str, float]:
@@ -112,7 +111,7 @@ def _ns_number(link: str) -> Optional[int]:
 def _shm() -> Tuple[Optional[int], Optional[int]]:
     """(size, free) of /dev/shm, which is memory and answers always."""
     try:
-        stat = os.statvfs("/dev/shm")
+        stat = os.statvfs("/dev/shm")  # noqa: S108
     except OSError:
         return None, None
     return stat.f_frsize * stat.f_blocks, stat.f_frsize * stat.f_bavail

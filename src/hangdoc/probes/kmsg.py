@@ -18,8 +18,11 @@ LIMIT = 50
 TEXT_LIMIT = 300
 BUDGET_S = 0.3
 KINDS: Dict[str, Pattern[str]] = {
-    "oom": re.compile(r"(?:Out of memory|out of memory|oom-kill).*?(?:Killed process |,pid=)(?P<pid>\d+)"),
-    "xid": re.compile(r"NVRM: (?:GPU at .*?)?Xid (?:.*?\bpid='?(?P<pid>\d+))?|nvidia-nvswitch.*SXid|amdgpu.*(?:GPU reset|ring .* timeout)"),
+    "oom": re.compile(r"\bKilled process (?P<pid>\d+)"),
+    "xid": re.compile(
+        r"NVRM: (?:GPU at .*?)?Xid (?:.*?\bpid='?(?P<pid>\d+))?"
+        r"|nvidia-nvswitch.*SXid|amdgpu.*(?:GPU reset|ring .* timeout)"
+    ),
     "hung-task": re.compile(r"INFO: task .*?:(?P<pid>\d+) blocked for more than \d+ seconds"),
 }
 

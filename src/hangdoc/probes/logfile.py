@@ -41,7 +41,7 @@ def _read(fd: int, offset: int, length: int) -> bytes:
 
 
 def offset_key(path: str, inode: int) -> str:
-    """A key of `Ask.log_offsets` that also says which file the offset was counted in: after a rotation it starts anew."""
+    """A key of `Ask.log_offsets` that also says in which file the offset was counted: a rotated log starts anew."""
     return f"{path}#{inode}"
 
 
@@ -55,7 +55,7 @@ def start_of(path: str, inode: int, size: int, offsets: Dict[str, int]) -> Tuple
     return (None, "truncated") if wanted > size else (wanted, "")
 
 
-def chunks(
+def chunks(  # noqa: PLR0913, PLR0917
     fd: int, start: Optional[int], size: int, head: int, tail: int, mask: Callable[[str], str]
 ) -> Tuple[LogChunk, ...]:
     """The text after `start` (the whole file when None), masked, with the offset and number of bytes each stands for.

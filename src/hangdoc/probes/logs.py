@@ -29,7 +29,7 @@ class Source:
     note: str = ""
 
 
-def read(
+def read(  # noqa: PLR0913, PLR0917
     root: str,
     members: Dict[int, Process],
     extra: Tuple[str, ...],
@@ -149,7 +149,8 @@ def _behind_pipes(root: str, members: Dict[int, Process], rest: List[Source]) ->
         reader = readers.choose([h for h in found[one.path] if h.pid not in one.pids or len(one.pids) > 1], members)
         written = readers.follow(root, reader, members) if reader else []
         if written and reader:
-            files += [Source(w.path, "tee", one.pids, w.pid, w.fd, reader.pid, _stuck(root, reader.pid)) for w in written]
+            note = _stuck(root, reader.pid)
+            files += [Source(to.path, "tee", one.pids, to.pid, to.fd, reader.pid, note) for to in written]
             continue
         runtime = reader is None or readers.comm(root, reader.pid) in readers.RUNTIMES
         logs = _container_logs(root, one) if runtime else []
@@ -228,4 +229,6 @@ def _block_buffered(process: Process, source: Source) -> bool:
             break
         if flag[1:2] != "-" and "u" in flag[1:] and flag[1:2] not in ("c", "m", "W", "X"):
             return False
-    return not process.env.get("PYTHONUNBUFFERED") and (source.via in ("tee", "container") or output.target == source.path)
+    return not process.env.get("PYTHONUNBUFFERED") and (
+        source.via in ("tee", "container") or output.target == source.path
+    )

@@ -1,4 +1,4 @@
-"""Log bytes to text: which pieces of a file to read, container records unwrapped, bytes that are no text escaped. Pure."""
+"""Log bytes to text: which pieces to read, container records unwrapped, bytes that are no text escaped. Pure."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def clip(text: str, limit: int = LINE_LIMIT) -> str:
 
 
 def wrapping(text: str) -> str:
-    """How the lines of a container's log are wrapped: "cri", "json" or "", judged by its first whole lines."""
+    """How the lines of a container's log are wrapped: "cri", "json" or "", judged by most of its first lines."""
     lines = [line for line in text[: 1 << 17].split("\n")[:5] if line][:4]
-    if lines and all(CRI.match(line) for line in lines):
+    if 2 * sum(1 for line in lines if CRI.match(line)) > len(lines):
         return "cri"
-    if lines and all(line.startswith('{"log":"') for line in lines):
+    if 2 * sum(1 for line in lines if line.startswith('{"log":"')) > len(lines):
         return "json"
     return ""
 

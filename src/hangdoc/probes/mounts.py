@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import select
@@ -62,7 +63,7 @@ def mount_of(path: str, mounts: Iterable[Mount]) -> Mount | None:
     """The mount that `path` is on: the longest mount point above it, the last one where several are stacked. Pure."""
     best = None
     for one in mounts:
-        inside = one.point == "/" or path == one.point or path.startswith(one.point + "/")
+        inside = one.point in ("/", path) or path.startswith(one.point + "/")
         if inside and (best is None or len(one.point) >= len(best.point)):
             best = one
     return best
@@ -102,10 +103,8 @@ def _probe(device: str, path: str) -> Tuple[int, int]:
         signal.alarm(60)  # should nobody be left to kill it
         with open("/proc/self/comm", "w", encoding="ascii") as comm:
             comm.write(_name(device))
-        try:
+        with contextlib.suppress(OSError):  # refused, stale, gone: an answer all the same
             os.statvfs(path)
-        except OSError:
-            pass  # refused, stale, gone: an answer all the same
         os.write(3, b".")
     finally:
         os._exit(0)

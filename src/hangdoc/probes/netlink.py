@@ -171,4 +171,3 @@ def dump_unix(link: socket.socket, net_ns: int | None) -> List[Socket]:
         replace(row, remote=rows[row.peer].local) if row.peer in rows and rows[row.peer].local else row
         for row in rows.values()
     ]
-

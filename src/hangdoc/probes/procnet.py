@@ -5,6 +5,7 @@ Form: Documentation/networking/proc_net_tcp.rst; proc(5). Addresses are 32-bit w
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import sys
 from typing import List, Optional
@@ -70,8 +71,6 @@ def parse_unix(content: str, net_ns: Optional[int]) -> List[Socket]:
 def read(root: str, pid: int, net_ns: Optional[int]) -> List[Socket]:
     """TCP and unix sockets of the network namespace of `pid`. Raises OSError."""
     rows = parse_tcp(text(f"{root}/{pid}/net/tcp", 1 << 24), "tcp", net_ns)
-    try:
+    with contextlib.suppress(FileNotFoundError):  # no IPv6 in this kernel
         rows += parse_tcp(text(f"{root}/{pid}/net/tcp6", 1 << 24), "tcp6", net_ns)
-    except FileNotFoundError:
-        pass  # no IPv6 in this kernel
     return rows + parse_unix(text(f"{root}/{pid}/net/unix", 1 << 24), net_ns)

@@ -98,7 +98,7 @@ def _version(path: str) -> str:
 
 
 def _end_with_us(libc: ctypes.CDLL, deadline_s: float) -> None:
-    """Between fork and exec: the tool is killed when we die, and ends by itself if that should fail. Both survive exec."""
+    """Between fork and exec: the tool is killed when we die, and ends by itself should that fail. Both survive exec."""
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
@@ -114,8 +114,10 @@ def run(command: List[str], deadline_s: float) -> Tuple[Optional[int], bytes, by
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            preexec_fn=lambda: _end_with_us(libc, deadline_s),
+            # our process has one thread; nothing else can set these two between fork and exec
+            preexec_fn=lambda: _end_with_us(libc, deadline_s),  # noqa: PLW1509
             start_new_session=True,
+            env={**os.environ, "RUST_BACKTRACE": "0"},
         )
     except OSError as error:
         return -1, b"", str(error).encode()
@@ -141,8 +143,8 @@ def run(command: List[str], deadline_s: float) -> Tuple[Optional[int], bytes, by
 
 def _drain(child: "subprocess.Popen[bytes]", end: float) -> Tuple[Tuple[bytes, bytes], bool]:
     """(standard output and error, whether both ended in time and within their limits)."""
-    assert child.stdout and child.stderr
-    parts: Dict[int, List[bytes]] = {child.stdout.fileno(): [], child.stderr.fileno(): []}
+    streams = [stream.fileno() for stream in (child.stdout, child.stderr) if stream]
+    parts: Dict[int, List[bytes]] = {fd: [] for fd in streams}
     sizes = dict.fromkeys(parts, 0)
     waiting = set(parts)
     while waiting and max(sizes.values()) <= OUTPUT_LIMIT:
@@ -155,8 +157,8 @@ def _drain(child: "subprocess.Popen[bytes]", end: float) -> Tuple[Tuple[bytes, b
                 waiting.discard(fd)
             parts[fd].append(data)
             sizes[fd] += len(data)
-    out = b"".join(parts[child.stdout.fileno()]), b"".join(parts[child.stderr.fileno()])
-    return out, not waiting
+    out, err = (b"".join(parts[fd]) for fd in streams)
+    return (out, err), not waiting
 
 
 def dump(
@@ -180,14 +182,15 @@ def dump(
     if code is None:
         return missed("timed-out", f"no stacks within {deadline_s:.1f} s")
     if code != 0:
-        last = " ".join(words.decode("utf-8", "backslashreplace").split())[-300:]
+        said = words.decode("utf-8", "backslashreplace").partition("Stack backtrace:")[0]
+        last = " ".join(said.split())[:300]
         if not os.path.exists(f"{root}/{process.pid}"):
             return missed("gone", last)
         return missed(classify(last), last or f"py-spy ended with {code}")
     try:
         threads = json.loads(out)
         tids = host_tids(root, process)
-        stacks = [stack(one, process.pid, tids) for one in threads]
+        stacks = [stack(one, process.pid, tids, only=len(threads) == 1) for one in threads]
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         return missed("failed", f"its output was not understood: {error}")
     return stacks, python_version(stacks, process.exe or "")
@@ -215,12 +218,15 @@ def host_tids(root: str, process: Process) -> Dict[int, int]:
     return found
 
 
-def stack(thread: Dict[str, Any], pid: int, tids: Dict[int, int]) -> Stack:
-    """One thread of py-spy's JSON. Raises KeyError, TypeError or AttributeError for another form. Pure."""
+def stack(thread: Dict[str, Any], pid: int, tids: Dict[int, int], *, only: bool = False) -> Stack:
+    """One thread of py-spy's JSON. Raises KeyError, TypeError or AttributeError for another form. Pure.
+
+    `only`: there is no other, so it is the main thread even where the tool cannot tell.
+    """
     inner = thread["os_thread_id"]
     name = str(thread.get("thread_name") or "")
     tid = tids.get(inner) if tids else inner
-    if inner is None and name == "MainThread":
+    if inner is None and (only or name == "MainThread"):
         tid = pid
     frames = tuple(
         Frame(
