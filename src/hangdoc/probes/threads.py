@@ -62,6 +62,7 @@ class _Reader:
             and slices
             and (before.slices, before.ran_ns, before.waited_ns) == (slices, ran, waited)
             and before.state in "STtI"  # a D thread may get a stop signal without running; an R one is running
+            and before.syscall is not None  # refused: ask again, so that it is said again
         ):
             return before
         raw = self.folder.read(task + "stat")
