@@ -86,7 +86,7 @@ def hung() -> Report:
         reasons=[
             "thread 4703 of scheduler TP3 is blocked in futex() on a mutex whose owner is thread 4703, unchanged over 10 s",
             "no needed process made progress for 20 min",
-            "the log has not grown since 31,808 bytes",
+            "the log stays at 31,808 bytes",
         ],
         next=[
             "keep the evidence: hangdoc diagnose 4600 --deep --save hang.case",
@@ -162,7 +162,7 @@ def slow() -> Report:
         phase=PhaseNow("weight-load", since_s=700.0, expected_s=300.0, ordinal=5, of=12),
         clocks=Clocks(age_s=740.0, quiet_s=0.0, since_log_s=95.0, since_progress_s=0.2),
         processes=[ProcessRow(HOST, 812, None, 800, "engine-core", True, "VLLM::EngineCore", "D")],
-        logs=[LogRow("/tmp/vllm.log", "tee", 88, 9_120, 95.0, ["Loading safetensors checkpoint shards:  12% | 5/42"])],  # noqa: S108
+        logs=[LogRow("/tmp/vllm.log", "tee", 88, 9_120, 95.0, ["Loading safetensors checkpoint shards:  12% | 5/42"])],
         ports=[PortRow(HOST, 8000, None, "not listening")],
         ranks=[RankRow(HOST, 812, "engine-core", "", "weight-load", "disk-read", 0)],
         progress=[
@@ -224,7 +224,15 @@ def crashed() -> Report:
         phase=PhaseNow("weight-load", ordinal=5, of=13),
         culprits=[Culprit(HOST, 4705, None, None, "scheduler", "TP5", "weight-load", "dead", "", certainty="certain")],
         ranks=[
-            RankRow(HOST, 4700 + rank, "scheduler", f"TP{rank}", "weight-load", "dead" if rank == 5 else "collective", rank == 5)
+            RankRow(
+                HOST,
+                4700 + rank,
+                "scheduler",
+                f"TP{rank}",
+                "weight-load",
+                "dead" if rank == 5 else "collective",
+                rank == 5,
+            )
             for rank in range(8)
         ],
         causes=[
@@ -259,16 +267,18 @@ def undecided() -> Report:
         unseen=[
             *denied,
             UnseenRow(HOST, None, "host", "tool-missing", "dmesg", ""),
-            UnseenRow(HOST, 4600, "environ", "overwritten", "environ of 4600", "arguments and environment come from the root"),
+            UnseenRow(
+                HOST, 4600, "environ", "overwritten", "environ of 4600", "arguments and environment come from the root"
+            ),
         ],
     )
 
 
 def hostile() -> Report:
-    """Everything that others write (but the host, which is taken out of Markdown) holds something that a terminal or a web page would obey."""
+    """Everything that others write holds something that a terminal or a web page would obey."""
     bad = "\x1b[31mred\x1b[0m [red]x[/red] ```\n</details><script>alert(1)</script> @everyone \u202eabc " + "A" * 5000
     return Report(
-        hangdoc=ABOUT,
+        hangdoc=About(bad, 1.0, 1, 1.0, mode=bad),
         verdict="hung",
         confidence="likely",
         summary=bad,

@@ -12,11 +12,12 @@ from . import exits
 
 def command(
     dump: Annotated[
-        Path, typer.Option("--dump", metavar="FILE", help="Write the agent (a zip of Python sources) here.", dir_okay=False)
+        Path,
+        typer.Option("--dump", metavar="FILE", help="Write the agent (a zip of Python sources) here.", dir_okay=False),
     ],
 ) -> int:
     """Write what hangdoc would run on a host to a file, so that you can read it first."""
-    from ..agent import bundle  # noqa: PLC0415 - only this command needs it
+    from ..agent import bundle
 
     content: bytes = bundle.dump()
     try:

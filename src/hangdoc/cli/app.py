@@ -43,7 +43,7 @@ def run(arguments: Sequence[str]) -> int:
         # Whoever read our output has enough of it; a second complaint at exit would come from the flush.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exits.OK
-    except Exception as error:  # noqa: BLE001 - the boundary: a traceback would end with status 1, that is "hung"
+    except Exception as error:
         return _defect(error)
 
 
@@ -87,7 +87,7 @@ def _build(load: Callable[[str], bool]) -> typer.Typer:
 
 
 def _global_options(
-    version: bool = typer.Option(False, "--version", "-V", help="Print the version and exit."),  # noqa: FBT001, FBT003
+    version: bool = typer.Option(False, "--version", "-V", help="Print the version and exit."),
 ) -> None:
     if version:
         print(f"hangdoc {__version__}")

@@ -26,8 +26,8 @@ _KEEP_S = 600.0
 
 
 def command(
-    good: Annotated[bool, typer.Option("--good", help="Let it start well instead.")] = False,  # noqa: FBT002
-    keep: Annotated[bool, typer.Option("--keep", help="Leave it running until Ctrl-C, at most 10 minutes.")] = False,  # noqa: FBT002
+    good: Annotated[bool, typer.Option("--good", help="Let it start well instead.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave it running until Ctrl-C, at most 10 minutes.")] = False,
 ) -> int:
     """Start a miniature SGLang of real processes, of which one dead-locks after its weights, and diagnose it.
 
@@ -59,7 +59,7 @@ def diagnose(pid: int) -> Report:
     """Run the ordinary command in a process of its own. Raises Stop when it gives no report."""
     words = [sys.executable, "-m", "hangdoc", "diagnose", "--pid", str(pid), "--json"]
     try:
-        done = subprocess.run(words, stdout=subprocess.PIPE, timeout=_DIAGNOSIS_S, check=False)  # noqa: S603 - our own
+        done = subprocess.run(words, stdout=subprocess.PIPE, timeout=_DIAGNOSIS_S, check=False)
     except subprocess.TimeoutExpired as error:
         raise exits.Stop(f"diagnose did not end within {_DIAGNOSIS_S:.0f} s", status=exits.INTERNAL) from error
     try:
@@ -87,7 +87,7 @@ def _keep(stage: Stage) -> None:
         _note("ended")
 
 
-def _leave(number: int, frame: FrameType | None) -> NoReturn:
+def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt  # so that the miniature is cleared up as after Ctrl-C
 
 

@@ -52,7 +52,9 @@ class Stage:
         deadline = time.monotonic() + timeout
         while not self._settled():
             if self._process.poll() is not None:
-                raise StageError(f"the miniature server ended with status {self._process.returncode}: {self._last_words()}")
+                raise StageError(
+                    f"the miniature server ended with status {self._process.returncode}: {self._last_words()}"
+                )
             if time.monotonic() > deadline:
                 raise StageError(f"the miniature server did not settle in {timeout:.0f} s: {self._last_words()}")
             time.sleep(0.1)
@@ -75,7 +77,9 @@ class Stage:
     def __enter__(self) -> Stage:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def _settled(self) -> bool:
@@ -97,7 +101,7 @@ class Stage:
         words += ["--tp", "2", "--host", "127.0.0.1", "--port", str(self.port)]
         # Append mode: several processes write to it.
         with self.log.open("ab") as log:
-            return subprocess.Popen(  # noqa: S603 - our own interpreter and files
+            return subprocess.Popen(
                 words,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

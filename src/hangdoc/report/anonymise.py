@@ -17,7 +17,10 @@ T = TypeVar("T")
 
 _HOME = re.compile(r"(?<![\w.])/(?:home|Users)/[^/\s:'\"]{1,64}|(?<![\w.])/root(?=/|\b)")
 _IPV4 = re.compile(r"(?<![\d.])(?!127\.|0\.0\.0\.0)\d{1,3}(?:\.\d{1,3}){3}(?![\d.])")
-_IPV6 = re.compile(r"(?<![\w:])(?:[0-9a-fA-F]{1,4}:){3,7}[0-9a-fA-F]{1,4}(?![\w:])|(?<![\w:])[0-9a-fA-F]{1,4}(?::[0-9a-fA-F]{1,4}){1,5}::(?:[0-9a-fA-F]{1,4})?(?![\w:])")
+_IPV6 = re.compile(
+    r"(?<![\w:])(?:[0-9a-fA-F]{1,4}:){3,7}[0-9a-fA-F]{1,4}(?![\w:])"
+    r"|(?<![\w:])[0-9a-fA-F]{1,4}(?::[0-9a-fA-F]{1,4}){0,5}::[0-9a-fA-F]{1,4}(?![\w:])"
+)
 _TOKEN = re.compile(r"\b(?:hf_|sk-|ghp_|gho_|github_pat_|glpat-|xox[abp]-|AKIA|nvapi-)[A-Za-z0-9_\-]{8,200}")
 _NAMED = re.compile(
     r"(?i)\b((?:[a-z0-9]+[_-]){0,4}(?:api[_-]?key|token|secret|password|passwd|authorization)['\"]?\s{0,2}[=: ]\s{0,2}['\"]?"
@@ -28,9 +31,19 @@ _URL_LOGIN = re.compile(r"(\w{2,12}://)[^/\s:@]{1,100}:[^/\s@]{1,200}@")
 
 def anonymise(report: Report) -> Report:
     """The same report without names of hosts and users, addresses and secrets. Pure."""
-    hosts = sorted({row.host for rows in (report.processes, report.culprits, report.ranks, report.ports, report.unseen) for row in rows if row.host})
+    hosts = sorted(
+        {
+            row.host
+            for rows in (report.processes, report.culprits, report.ranks, report.ports, report.unseen)
+            for row in rows
+            if row.host
+        }
+    )
     stand_ins = {name: f"host-{number}" for number, name in enumerate(hosts, 1)}
-    pattern = re.compile("|".join(rf"(?<![\w-]){re.escape(name)}(?![\w-])" for name in sorted(stand_ins, key=len, reverse=True)) or r"(?!)")
+    pattern = re.compile(
+        "|".join(rf"(?<![\w-]){re.escape(name)}(?![\w-])" for name in sorted(stand_ins, key=len, reverse=True))
+        or r"(?!)"
+    )
 
     def scrub(text: str) -> str:
         return scrub_text(pattern.sub(lambda found: stand_ins[found.group()], text))

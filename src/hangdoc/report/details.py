@@ -115,7 +115,7 @@ def _progress(report: Report) -> Iterator[RenderableType]:
     yield from _table("Progress", ("channel", "class", "", "rate", "left", "detail"), rows)
 
 
-def _end(end: End, hosts: bool) -> str:
+def _end(end: End, *, hosts: bool) -> str:
     thread = f"/{end.tid}" if end.tid is not None and end.tid != end.pid else ""
     return (f"{end.host}:" if hosts else "") + f"{end.pid}{thread}"
 
@@ -124,9 +124,11 @@ def _waits(report: Report) -> Iterator[RenderableType]:
     hosts = several_hosts(report)
     rows = (
         (
-            _end(wait.source, hosts),
+            _end(wait.source, hosts=hosts),
             wait.via,
-            (" or " if wait.any else ", ").join(_end(end, hosts) for end in wait.target) if wait.target else "nobody known",
+            (" or " if wait.any else ", ").join(_end(end, hosts=hosts) for end in wait.target)
+            if wait.target
+            else "nobody known",
             wait.object or "",
             "" if wait.deadline_s is None else f"wakes in {duration(wait.deadline_s)}",
             wait.certainty,

@@ -86,20 +86,22 @@ def _title(report: Report) -> Iterator[Text]:
 
 def _screen(report: Report, *, verbose: bool) -> Iterator[Row]:
     yield from _culprits(report, verbose=verbose)
-    yield from _listed("Victims", [Text(f"{clean(one.label)}: {one.mechanism}") for one in victims(report)], 3, verbose)
-    yield from _listed("Clocks", [Text(" · ".join(clocks(report)))] if clocks(report) else [], 1, verbose)
-    yield from _listed("Why", [text(f"- {reason}") for reason in report.reasons], _REASONS, verbose)
-    yield from _listed("Causes", [_cause(cause) for cause in report.causes], _CAUSES, verbose)
-    yield from _listed("Moving", _moving(report), _MOVING, verbose)
-    yield from _listed("Log", _log(report), 2, verbose)
-    yield from _listed("Ports", _ports(report), 2, verbose)
+    yield from _listed(
+        "Victims", [Text(f"{clean(one.label)}: {one.mechanism}") for one in victims(report)], 3, verbose=verbose
+    )
+    yield from _listed("Clocks", [Text(" · ".join(clocks(report)))] if clocks(report) else [], 1, verbose=verbose)
+    yield from _listed("Why", [text(f"- {reason}") for reason in report.reasons], _REASONS, verbose=verbose)
+    yield from _listed("Causes", [_cause(cause) for cause in report.causes], _CAUSES, verbose=verbose)
+    yield from _listed("Moving", _moving(report), _MOVING, verbose=verbose)
+    yield from _listed("Log", _log(report), 2, verbose=verbose)
+    yield from _listed("Ports", _ports(report), 2, verbose=verbose)
     steps = [text(f"{number}. {step}") for number, step in enumerate(_steps(report), 1)]
-    yield from _listed("Next", steps, _STEPS, verbose)
-    yield from _listed("Wrong if", [text(report.disprove)] if report.disprove else [], 1, verbose)
-    yield from _listed("Unseen", _blind(report), _BLIND, verbose)
+    yield from _listed("Next", steps, _STEPS, verbose=verbose)
+    yield from _listed("Wrong if", [text(report.disprove)] if report.disprove else [], 1, verbose=verbose)
+    yield from _listed("Unseen", _blind(report), _BLIND, verbose=verbose)
 
 
-def _listed(name: str, lines: list[Text], limit: int, verbose: bool) -> Iterator[Row]:
+def _listed(name: str, lines: list[Text], limit: int, *, verbose: bool) -> Iterator[Row]:
     """Rows under one name; what is over `limit` is counted unless everything is wanted."""
     shown = lines if verbose else lines[:limit]
     for number, line in enumerate(shown):
@@ -113,7 +115,7 @@ def _culprits(report: Report, *, verbose: bool) -> Iterator[Row]:
     shown = report.culprits if verbose else report.culprits[:_CULPRITS]
     for number, one in enumerate(shown):
         name = ("Culprit" if len(report.culprits) == 1 else "Culprits") if number == 0 else ""
-        yield (name, _who(one, hosts))
+        yield (name, _who(one, hosts=hosts))
         if one.detail:
             yield ("", text(one.detail))
         where = place(one.frame)
@@ -125,7 +127,7 @@ def _culprits(report: Report, *, verbose: bool) -> Iterator[Row]:
         yield ("", Text(f"and {len(report.culprits) - len(shown)} more", style="dim"))
 
 
-def _who(one: Culprit, hosts: bool) -> Text:
+def _who(one: Culprit, *, hosts: bool) -> Text:
     thread = f", thread {one.tid}" if one.tid is not None and one.tid != one.pid else ""
     inside = f", {one.nstid} in its container" if one.nstid is not None and one.nstid != one.tid else ""
     line = text(f"{label(one, with_host=hosts)} (PID {one.pid}{thread}{inside})", style="bold")
@@ -148,7 +150,11 @@ def _moving(report: Report) -> list[Text]:
     order = {"progress": 0, "work": 1, "idling": 2}
     rows = sorted((row for row in report.progress if row.moved), key=lambda row: order[row.kind])
     return [
-        text(" ".join(part for part in (f"{row.channel}:", rate(row.rate, row.unit), row.detail, _weight(row.kind)) if part))
+        text(
+            " ".join(
+                part for part in (f"{row.channel}:", rate(row.rate, row.unit), row.detail, _weight(row.kind)) if part
+            )
+        )
         for row in rows
     ]
 

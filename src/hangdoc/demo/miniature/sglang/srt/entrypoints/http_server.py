@@ -22,7 +22,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", "0")
         self.end_headers()
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - named by the base class
+    def log_message(self, format: str, *args: object) -> None:  # noqa: ARG002 - named by the base class
         """The access log, as uvicorn writes it."""
         say(f'INFO:     {self.client_address[0]}:{self.client_address[1]} - "{self.requestline}" {args[1]} OK')
 

@@ -6,10 +6,11 @@ import argparse
 import time
 from multiprocessing.connection import Connection
 
+from torch.distributed import distributed_c10d as dist
+
 from sglang.srt import process
 from sglang.srt.model_executor.model_runner import ModelRunner
 from sglang.srt.process import say
-from torch.distributed import distributed_c10d as dist
 
 
 class Scheduler:

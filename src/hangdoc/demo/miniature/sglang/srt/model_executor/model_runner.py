@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import time
 
+from torch.distributed import distributed_c10d as dist
+
 from sglang.srt.model_executor.model_runner_components.load_model_utils import dist_barrier_after_load
 from sglang.srt.model_loader.loader import DefaultModelLoader
 from sglang.srt.process import say
-from torch.distributed import distributed_c10d as dist
 
 
 class ModelRunner:
@@ -40,7 +41,10 @@ class ModelRunner:
         say("Load weight begin. avail mem=20.09 GB", self.rank)
         DefaultModelLoader(self.args.model_path, self.rank).load_model()
         elapsed = time.monotonic() - began
-        say(f"Load weight end. elapsed={elapsed:.2f} s, type=Miniature, avail mem=20.08 GB, mem usage=0.01 GB.", self.rank)
+        say(
+            f"Load weight end. elapsed={elapsed:.2f} s, type=Miniature, avail mem=20.08 GB, mem usage=0.01 GB.",
+            self.rank,
+        )
         dist_barrier_after_load(self.group)
 
     def alloc_memory_pool(self) -> None:
