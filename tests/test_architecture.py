@@ -58,7 +58,7 @@ def _old_python() -> str | None:
     ]
     for candidate in filter(None, (shutil.which("python3.8"), *map(str, places))):
         done = subprocess.run(
-            [candidate, "-c", "import sys; print(sys.version_info[:2])"], capture_output=True, text=True
+            [candidate, "-c", "import sys; print(sys.version_info[:2])"], capture_output=True, text=True, check=False
         )
         if done.stdout.strip() == "(3, 8)":
             return candidate

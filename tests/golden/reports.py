@@ -89,7 +89,7 @@ def hung() -> Report:
             "the log stays at 31,808 bytes",
         ],
         next=[
-            "keep the evidence: hangdoc diagnose 4600 --deep --save hang.case",
+            "keep the evidence: hangdoc diagnose 4600 --save hang.case",
             "restart without the files that differ from the wheel",
         ],
         disprove="the thread leaves the futex call, or its owner changes",
