@@ -19,7 +19,8 @@ class Rank:
     world: Optional[int] = None
 
     def __str__(self) -> str:
-        parts = [f"{name.upper()}{value}" for name, value in vars(self).items() if name != "world" and value is not None]
+        known = {name: value for name, value in vars(self).items() if name != "world" and value is not None}
+        parts = [f"{name.upper()}{value}" for name, value in known.items()]
         return " ".join(parts) or (f"rank {self.world}" if self.world is not None else "")
 
 
