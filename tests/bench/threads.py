@@ -54,9 +54,12 @@ def main(processes: int, threads: int) -> None:
         sys.exit("no C compiler here")
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "threads"
-        subprocess.run([compiler, "-O1", "-w", "-pthread", "-x", "c", "-", "-o", program], input=SOURCE, text=True, check=True)
+        subprocess.run(
+            [compiler, "-O1", "-w", "-pthread", "-x", "c", "-", "-o", program], input=SOURCE, text=True, check=True
+        )
         started = [
-            subprocess.Popen([program, str(threads)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(processes)
+            subprocess.Popen([program, str(threads)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            for _ in range(processes)
         ]
         try:
             for one in started:
@@ -75,7 +78,9 @@ def main(processes: int, threads: int) -> None:
                 one.communicate()
     for name, looks in (("fresh look", fresh), ("unchanged", again)):
         wall, cpu = (statistics.median(one[place] for one in looks) for place in (0, 1))
-        print(f"{name}: {looks[0][2]} threads, {looks[0][3]} owners, wall {wall:.3f} s, CPU {cpu:.3f} s (median of {LOOKS})")
+        print(
+            f"{name}: {looks[0][2]} threads, {looks[0][3]} owners, wall {wall:.3f} s, CPU {cpu:.3f} s (median of {LOOKS})"
+        )
 
 
 if __name__ == "__main__":

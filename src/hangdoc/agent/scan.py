@@ -58,5 +58,3 @@ def scan(nursery: Nursery, root: str, known: Set[int], deadline: float, unseen: 
             detail = f"{refused[reason]} names or folders of processes that belong to others"
             unseen.append({"probe": "scan", "reason": reason, "detail": detail})
     return found
-
-

@@ -80,7 +80,9 @@ def look(
     return fields
 
 
-def _put(fields: Dict[str, Any], plain: Dict[int, Dict[str, Any]], probe: str, pid: int, part: Mapping[str, Any]) -> None:
+def _put(
+    fields: Dict[str, Any], plain: Dict[int, Dict[str, Any]], probe: str, pid: int, part: Mapping[str, Any]
+) -> None:
     for name, value in part.items():
         if value is None:
             continue
@@ -96,7 +98,9 @@ def _tasks(root: str, ask: Ask, known: Dict[int, Process], deadline: float) -> D
     tasks: Dict[Hashable, Task] = {}
     alive = {pid: one for pid, one in known.items() if one.state not in "ZX"}
     if "sockets" in ask.probes:
-        inodes = {fd.inode for one in alive.values() for fd in (one.fds or {}).values() if fd.kind == "socket" and fd.inode}
+        inodes = {
+            fd.inode for one in alive.values() for fd in (one.fds or {}).values() if fd.kind == "socket" and fd.inode
+        }
         tasks["sockets", 0] = _task("sockets", "sockets", lambda unseen: sockets.read(root, alive, inodes, unseen))
     if "logs" in ask.probes:
         tasks["logs", 0] = _task(

@@ -204,5 +204,3 @@ def descendants(parents: Mapping[int, int], roots: Iterable[int]) -> Set[int]:
 
 def _own(parents: Mapping[int, int]) -> Set[int]:
     return descendants(parents, (os.getpid(),))
-
-

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ..engines.profile import PhaseSpec
 from ..model import report as r
+from ..model.sample import Thread
 from . import floors
 from .advice import disproof, fix_of, next_steps
 from .judge import Judgement, furthest_behind, phase_since
@@ -32,7 +33,9 @@ def assemble(
         return r.Report(about, "undecided", "hint", "no launch was seen", r.Engine("unknown"))
     history = view.history
     last = history.last
-    about = r.About(version, last.at if last else 0.0, history.samples, round(history.window, 2), mode, provisional=not ended)
+    about = r.About(
+        version, last.at if last else 0.0, history.samples, round(history.window, 2), mode, provisional=not ended
+    )
     groups = _groups(pictures)
     culprits = judgement.culprits
     named = culprits[0] if culprits else None
@@ -44,7 +47,9 @@ def assemble(
         engine=_engine(view),
         reasons=list(judgement.reasons),
         next=next_steps(named) if named else [],
-        disprove=disproof(named) if named and judgement.verdict in ("suspect", "hung") and judgement.confidence != "certain" else None,
+        disprove=disproof(named)
+        if named and judgement.verdict in ("suspect", "hung") and judgement.confidence != "certain"
+        else None,
         phase=_phase(view, judgement, order),
         clocks=_clocks(view, judgement, pictures),
         processes=[_process(view, one) for one in pictures],
@@ -52,7 +57,15 @@ def assemble(
         ports=_ports(view),
         culprits=[_culprit(view, one, judgement) for one in culprits],
         ranks=[
-            r.RankRow(view.launch.host, p.member.pid, p.member.role, str(p.member.rank), p.phase, p.mechanism, groups[p.member.pid])
+            r.RankRow(
+                view.launch.host,
+                p.member.pid,
+                p.member.role,
+                str(p.member.rank),
+                p.phase,
+                p.mechanism,
+                groups[p.member.pid],
+            )
             for p in pictures
             if p.member.needed
         ],
@@ -60,9 +73,12 @@ def assemble(
         undecided=[r.UndecidedCause("verdict", list(judgement.missing))] if judgement.missing else [],
         progress=_progress(view, pictures),
         unseen=[
-            r.UnseenRow(view.launch.host, one.pid, one.probe, one.reason, one.detail, fix_of(one)) for one in history.unseen.values()
+            r.UnseenRow(view.launch.host, one.pid, one.probe, one.reason, one.detail, fix_of(one))
+            for one in history.unseen.values()
         ],
-        cost=r.CostRow(round(history.wall_s, 3), round(history.cpu_s, 3), {str(pid): ms for pid, ms in history.paused_ms.items()}),
+        cost=r.CostRow(
+            round(history.wall_s, 3), round(history.cpu_s, 3), {str(pid): ms for pid, ms in history.paused_ms.items()}
+        ),
     )
 
 
@@ -76,7 +92,9 @@ def _summary(view: View, judgement: Judgement, pictures: Sequence[Picture]) -> s
         others = f" and {len(judgement.culprits) - 1} more like it" if len(judgement.culprits) > 1 else ""
         frame = one.stack.frames[0] if one.stack and one.stack.frames else None
         where = f", in {frame.function} ({frame.short or frame.file}:{frame.line})" if frame else ""
-        wait = f"; {victims} other{'s' if victims > 1 else ''} wait{'s' if victims == 1 else ''} for it" if victims else ""
+        wait = (
+            f"; {victims} other{'s' if victims > 1 else ''} wait{'s' if victims == 1 else ''} for it" if victims else ""
+        )
         words = {"hung": "is hung", "suspect": "may be stuck", "crashed": "has crashed"}
         return f"{name} {words.get(judgement.verdict, judgement.verdict)}{phase} because of {who}{others}: {one.detail}{where}{wait}."
     if judgement.verdict == "ready":
@@ -117,13 +135,22 @@ def _clocks(view: View, judgement: Judgement, pictures: Sequence[Picture]) -> r.
     since_log = max(0.0, history.last.at - max(mtimes)) if mtimes and history.last else None
     behind = judgement.behind or furthest_behind(view, [one for one in pictures if one.member.needed])
     quiet = behind.quiet_s if behind else None
-    ahead = [t.deadline - now for t in _threads(view, judgement) if t.deadline is not None and 60 < t.deadline - now < 10 * 86400]
+    ahead = [
+        t.deadline - now
+        for t in _threads(view, judgement)
+        if t.deadline is not None and 60 < t.deadline - now < 10 * 86400
+    ]
     return r.Clocks(age, quiet, since_log, quiet, min(ahead, default=None))
 
 
-def _threads(view: View, judgement: Judgement) -> list[object]:
+def _threads(view: View, judgement: Judgement) -> list[Thread]:
     pids = {one.member.pid for one in judgement.culprits} or set(view.history.tracks)
-    return [t for pid in pids if pid in view.history.tracks for t in (view.history.tracks[pid].process.threads or {}).values()]
+    return [
+        t
+        for pid in pids
+        if pid in view.history.tracks
+        for t in (view.history.tracks[pid].process.threads or {}).values()
+    ]
 
 
 def _process(view: View, one: Picture) -> r.ProcessRow:
@@ -207,6 +234,7 @@ def _progress(view: View, pictures: Sequence[Picture]) -> list[r.ProgressRow]:
                 rows.append(r.ProgressRow(f"{channel} of {one.member.label} ({one.member.pid})", what, moved=True))  # type: ignore[arg-type]
     since = view.logbook.chatter_at
     if since is not None:
-        rows.append(r.ProgressRow("log", "idling", moved=False, detail="lines that only say that something still waits"))
+        rows.append(
+            r.ProgressRow("log", "idling", moved=False, detail="lines that only say that something still waits")
+        )
     return rows
-

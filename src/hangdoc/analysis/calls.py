@@ -4,29 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..model.syscalls import NAMES
 from ..model.sample import Fd, Process, Socket, Thread
 from ..model.words import Mechanism
 
-# The same call has another number on each machine; names are those of the manual pages.
-_NUMBERS: dict[str, dict[int, str]] = {
-    "x86_64": {
-        0: "read", 1: "write", 7: "poll", 16: "ioctl", 17: "pread64", 19: "readv", 20: "writev", 23: "select",
-        24: "sched_yield", 34: "pause", 35: "nanosleep", 42: "connect", 43: "accept", 44: "sendto", 45: "recvfrom",
-        46: "sendmsg", 47: "recvmsg", 56: "clone", 57: "fork", 58: "vfork", 61: "wait4", 72: "fcntl", 73: "flock",
-        74: "fsync", 202: "futex", 219: "restart_syscall", 230: "clock_nanosleep", 232: "epoll_wait", 247: "waitid",
-        257: "openat", 2: "open", 270: "pselect6", 271: "ppoll", 281: "epoll_pwait", 288: "accept4", 299: "recvmmsg",
-        435: "clone3", 441: "epoll_pwait2", 449: "futex_waitv", 15: "rt_sigreturn", 130: "rt_sigsuspend",
-        128: "rt_sigtimedwait",
-    },
-    "aarch64": {
-        63: "read", 64: "write", 73: "ppoll", 29: "ioctl", 67: "pread64", 65: "readv", 66: "writev", 72: "pselect6",
-        124: "sched_yield", 101: "nanosleep", 203: "connect", 202: "accept", 206: "sendto", 207: "recvfrom",
-        211: "sendmsg", 212: "recvmsg", 220: "clone", 260: "wait4", 25: "fcntl", 32: "flock", 82: "fsync", 98: "futex",
-        128: "restart_syscall", 115: "clock_nanosleep", 22: "epoll_pwait", 95: "waitid", 56: "openat", 242: "accept4",
-        243: "recvmmsg", 435: "clone3", 441: "epoll_pwait2", 449: "futex_waitv", 133: "rt_sigsuspend",
-        137: "rt_sigtimedwait",
-    },
-}  # fmt: skip
 _SLEEPS = {"nanosleep", "clock_nanosleep"}
 _WAITS = {"poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait", "epoll_pwait2"}
 _READS = {"read", "readv", "pread64"}
@@ -49,7 +30,7 @@ class Blocked:
 
 def name_of(number: int | None, arch: str) -> str | None:
     """Manual page name of a system call; None for running, unseen or unknown."""
-    return _NUMBERS.get(arch, {}).get(number) if number is not None else None
+    return NAMES.get(arch, {}).get(number) if number is not None else None
 
 
 def on_disk(thread: Thread) -> bool:
@@ -75,11 +56,17 @@ def blocked_in(thread: Thread, process: Process, sockets: dict[int, Socket], arc
     if name in ("accept", "accept4"):
         return Blocked("socket-accept", f"blocked in accept on {_socket(fd, on, sockets)}", _socket(fd, on, sockets))
     if name in ("sendto", "sendmsg"):
-        return Blocked("socket-recv", f"blocked in {name}: the other end of {_socket(fd, on, sockets)} does not read", on)
+        return Blocked(
+            "socket-recv", f"blocked in {name}: the other end of {_socket(fd, on, sockets)} does not read", on
+        )
     if name == "flock" or (name == "fcntl" and len(thread.args) > 1 and thread.args[1] in (7, 38)):
         return Blocked("file-lock", f"waits for a lock on {fd.target if fd else on}", fd.target if fd else on)
     if name in ("openat", "open") and "wait_for_partner" in (thread.wchan or "wait_for_partner"):
-        return Blocked("fifo-open", f"opens the FIFO {thread.path or '(path not readable)'} that nobody opened at its other end", thread.path)
+        return Blocked(
+            "fifo-open",
+            f"opens the FIFO {thread.path or '(path not readable)'} that nobody opened at its other end",
+            thread.path,
+        )
     if name in ("wait4", "waitid"):
         return Blocked("child-wait", "waits for a child to end", None, specific=False)
     if name == "ioctl" and fd is not None and fd.target.startswith("/dev/"):
@@ -115,13 +102,17 @@ def _by_wchan(thread: Thread) -> Blocked | None:
     )
     for part, mechanism, detail in table:
         if part in wchan:
-            return Blocked(mechanism, f"{detail} (wait channel {wchan})", None, specific=mechanism not in ("child-wait", "sleep"))
+            return Blocked(
+                mechanism, f"{detail} (wait channel {wchan})", None, specific=mechanism not in ("child-wait", "sleep")
+            )
     return None
 
 
 def _write(fd: Fd | None, on: str) -> Blocked:
     if fd is not None and fd.kind in ("pipe", "fifo"):
-        return Blocked("pipe-write", f"blocked in a write to {on}, a pipe that is full because nobody reads it", fd.target)
+        return Blocked(
+            "pipe-write", f"blocked in a write to {on}, a pipe that is full because nobody reads it", fd.target
+        )
     return Blocked("unknown", f"blocked in a write to {on}", on, specific=False)
 
 
@@ -133,7 +124,9 @@ def _read(fd: Fd | None, on: str, sockets: dict[int, Socket]) -> Blocked:
     if fd.kind == "terminal":
         return Blocked("terminal-read", f"waits for input from {fd.target}", fd.target)
     if fd.kind == "socket":
-        return Blocked("socket-recv", f"reads from {_socket(fd, on, sockets)} and nothing comes", _socket(fd, on, sockets))
+        return Blocked(
+            "socket-recv", f"reads from {_socket(fd, on, sockets)} and nothing comes", _socket(fd, on, sockets)
+        )
     if fd.kind == "file":
         return Blocked("disk-read", f"reads from {fd.target}", fd.target, specific=False)
     return Blocked("unknown", f"reads from {on}", fd.target, specific=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ..engines import launches, load, phases
 from ..engines.profile import PhaseSpec, Profile
@@ -55,7 +56,14 @@ class Diagnosis:
     def pictures(self) -> list[Picture]:
         """What every member that was seen is doing."""
         view = self._view()
-        return [picture(view, track) for _, track in sorted(self.history.tracks.items())] if view else []
+        if view is None:
+            return []
+        found = [picture(view, track) for _, track in sorted(self.history.tracks.items())]
+        meanings = {one.member.pid: (one.means,) for one in found}
+        raised = phases.lift(
+            self._order(view.launch), view.launch, {one.member.pid: one.phase for one in found}, meanings
+        )
+        return [replace(one, phase=raised[one.member.pid]) for one in found]
 
     def judgement(self, *, ended: bool = False) -> Judgement:
         """The verdict on what was seen so far; `ended` when no more samples will come."""
@@ -68,7 +76,15 @@ class Diagnosis:
         """The report on what was seen so far. `version` is hangdoc's; without `ended` it is provisional."""
         view = self._view()
         pictures = self.pictures()
-        return assemble(view, pictures, self.judgement(ended=ended), self._order(view.launch) if view else (), version, mode, ended=ended)
+        return assemble(
+            view,
+            pictures,
+            self.judgement(ended=ended),
+            self._order(view.launch) if view else (),
+            version,
+            mode,
+            ended=ended,
+        )
 
     def _order(self, launch: Launch) -> tuple[PhaseSpec, ...]:
         return phases.order(self._profiles[launch.engine], launch)

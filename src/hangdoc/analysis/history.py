@@ -157,7 +157,9 @@ class History:
             if old is None or old.start != member.start or member.title or not old.title:
                 members[pid] = member
         version = launch.version or self.launch.version
-        return replace(launch, root=self.launch.root, members=members, args=launch.args or self.launch.args, version=version)
+        return replace(
+            launch, root=self.launch.root, members=members, args=launch.args or self.launch.args, version=version
+        )
 
     def _fold(self, sample: Sample, member: Member, process: Process) -> None:
         track = self.tracks.get(member.pid)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 from ..engines.profile import PhaseSpec
 from ..model.words import Certainty, Phase, Role, Verdict
@@ -27,7 +27,6 @@ class Judgement:
     missing: tuple[str, ...] = ()  # facts without which nothing more can be said
     overdue: bool = False
     pending: bool = False  # a definite fact was seen that has not been stable for long enough yet
-    health: dict[int, str] = field(default_factory=dict)
 
 
 def judge(view: View, pictures: Sequence[Picture], order: Sequence[PhaseSpec], *, ended: bool = False) -> Judgement:
@@ -39,35 +38,41 @@ def judge(view: View, pictures: Sequence[Picture], order: Sequence[PhaseSpec], *
     definite = [one for one in needed if one.definite]
     stable = [one for one in definite if (one.since_s or 0) >= floors.STABLE_S]
     if stable:
-        return _because(view, "hung", "certain", stable, [f"{one.member.label} (pid {one.member.pid}): {one.detail}" for one in stable])
+        return _because(
+            view,
+            "hung",
+            "certain",
+            stable,
+            [f"{one.member.label} (pid {one.member.pid}): {one.detail}" for one in stable],
+        )
     answered = _ready(view, needed)
     if answered is not None:
         return answered
     behind = furthest_behind(view, needed)
-    phase = behind.phase if behind else None
-    late = behind is not None and _overdue(view, needed, behind, order)
-    common = {"behind": behind, "phase": phase, "pending": bool(definite), "overdue": late}
     if behind is None:
         return Judgement("undecided", "hint", missing=("no needed member of the launch could be looked at",))
+    late = _overdue(view, needed, behind, order)
+    found = Judgement("undecided", "hint", behind=behind, phase=behind.phase, pending=bool(definite), overdue=late)
+    who = f"{behind.member.label} (pid {behind.member.pid})"
     if behind.moving:
-        seen = f"{behind.member.label} (pid {behind.member.pid}) moves: {', '.join(behind.channels)}"
-        return Judgement("slow" if late else "progressing", "likely", reasons=(seen,), **common)
+        moves = (f"{who} moves: {', '.join(behind.channels)}",)
+        return replace(found, verdict="slow" if late else "progressing", confidence="likely", reasons=moves)
     if behind.moving is None and not behind.definite:
-        return Judgement("undecided", "hint", missing=_missing(view, behind), **common)
+        return replace(found, missing=_missing(view, behind))
     watched = min(view.history.window, behind.quiet_s)
-    if watched < floors.STILL_S and not ended:
-        why = f"no movement of {behind.member.label} for {watched:.0f} s, which is too short to call it still"
-        return Judgement("undecided", "hint", reasons=(why,), missing=("more time",), **common)
     if watched < floors.STILL_S:
-        return Judgement("undecided", "hint", missing=("at least two looks 15 s apart",), **common)
-    culprits = culprits_of(view, needed, behind)
+        why = f"nothing of {who} moved for {watched:.0f} s, which is too short to call it still"
+        return replace(found, reasons=(why,), missing=("two looks 15 s apart" if ended else "more time",))
+    culprits = culprits_of(needed, behind)
     reasons = [f"{one.member.label} (pid {one.member.pid}): {one.detail}" for one in culprits]
-    reasons.append(f"no progress and no work of {behind.member.label} for {watched:.0f} s")
+    reasons.append(f"no progress and no work of {who} for {watched:.0f} s")
     result = _because(view, "hung" if late else "suspect", "likely" if late else "hint", culprits, reasons)
-    return Judgement(result.verdict, result.confidence, result.culprits, behind, result.phase, result.reasons, overdue=late)
+    return replace(result, behind=behind, overdue=late)
 
 
-def _because(view: View, verdict: Verdict, confidence: Certainty, culprits: Sequence[Picture], reasons: Sequence[str]) -> Judgement:
+def _because(
+    view: View, verdict: Verdict, confidence: Certainty, culprits: Sequence[Picture], reasons: Sequence[str]
+) -> Judgement:
     known = [one.phase for one in culprits if one.phase is not None]
     phase = min(known, key=view.phases.index) if known else None
     if phase is None:
@@ -77,7 +82,9 @@ def _because(view: View, verdict: Verdict, confidence: Certainty, culprits: Sequ
 
 
 def _dead(view: View, needed: Sequence[Picture]) -> Judgement | None:
-    dead = [one for one in needed if one.mechanism == "dead" and (one.member.title or view.written(one.member).seen_pid)]
+    dead = [
+        one for one in needed if one.mechanism == "dead" and (one.member.title or view.written(one.member).seen_pid)
+    ]
     root_died = [one for one in needed if one.mechanism == "dead" and one.member.pid == view.launch.root]
     dead = root_died if root_died and len(dead) == len(needed) else dead or root_died
     if not dead:
@@ -96,20 +103,23 @@ def _ready(view: View, needed: Sequence[Picture]) -> Judgement | None:
     for port, (_, status, _) in answers.items():
         if status == 200:
             why = f"the health path answers on port {port}"
-            return Judgement("ready", "certain", phase="ready", reasons=(why,), health={port: "200"})
-    if not view.launch.head and needed and all(one.idle for one in needed if one.member.role in ("scheduler", "worker")):
-        return Judgement("ready", "likely", phase="ready", reasons=("the ranks of this node wait for work in their loop",))
+            return Judgement("ready", "certain", phase="ready", reasons=(why,))
+    if (
+        not view.launch.head
+        and needed
+        and all(one.idle for one in needed if one.member.role in ("scheduler", "worker"))
+    ):
+        return Judgement(
+            "ready", "likely", phase="ready", reasons=("the ranks of this node wait for work in their loop",)
+        )
     silent = [history.now - since for port, since in history.health_silent_since.items() if port in answers]
-    said_ready = any(mark.phase == "ready" for written in _all_written(view) for mark, _ in written.marks)
+    everyone = (*view.logbook.by_member.values(), view.logbook.others)
+    said_ready = any(mark.phase == "ready" for written in everyone for mark, _ in written.marks)
     if said_ready and silent and max(silent) >= floors.HEALTH_SILENT_S:
         why = f"the log says that it is ready, but the health path has been silent for {max(silent):.0f} s"
         culprit = [one for one in needed if one.member.pid == view.launch.root]
         return _because(view, "hung", "likely", culprit, [why])
     return None
-
-
-def _all_written(view: View) -> list[object]:
-    return [*view.logbook.by_member.values(), view.logbook.others]  # type: ignore[list-item]
 
 
 def furthest_behind(view: View, needed: Sequence[Picture]) -> Picture | None:
@@ -133,7 +143,7 @@ def furthest_behind(view: View, needed: Sequence[Picture]) -> Picture | None:
     return min(waiting, key=lambda one: (-_DEPTH.get(one.member.role, 1), *stillness(one), place(one)))
 
 
-def culprits_of(view: View, needed: Sequence[Picture], behind: Picture) -> list[Picture]:
+def culprits_of(needed: Sequence[Picture], behind: Picture) -> list[Picture]:
     """The member furthest behind, with those whose picture is the same: the same phase, mechanism and innermost function."""
 
     def shape(one: Picture) -> tuple[object, ...]:

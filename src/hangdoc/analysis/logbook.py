@@ -30,7 +30,7 @@ class Written:
     last_line: str = ""
     last_line_at: float | None = None  # wall clock by the line's own time, else when it was seen to be new
     last_new: float | None = None  # monotonic instant at which a line of a new template or a mark was seen
-    counts: dict[str, tuple[int, int]] = field(default_factory=dict)  # template of a progress bar -> n of m
+    bars: dict[str, lines.Bar] = field(default_factory=dict)  # template of a progress bar -> n of m
     seen_pid: bool = False  # its pid stood in a prefix
 
     def phase(self, phases: tuple[Phase, ...]) -> Phase | None:
@@ -102,60 +102,72 @@ class Logbook:
             return
         if not first:
             state.grew_at = sample.mono
-        parsed = [lines.parse(line, self.profile) for line in fresh]
+        reader = lines.reader(self.profile, version)
+        year = _year(sample.at)
+        times = [lines.timestamp(line, year) for line in fresh]
         if state.skew is None and state.log.mtime is not None:
-            last = next((one.at for one in reversed(parsed) if one.at is not None), None)
-            if last is not None:  # the writer's time zone may be another one: quarters of an hour are zones, the rest is age
+            last = next((at for at in reversed(times) if at is not None), None)
+            if (
+                last is not None
+            ):  # the writer's time zone may be another one: quarters of an hour are zones, the rest is age
                 state.skew = round((state.log.mtime - last) / 900) * 900
-        started = sample.at - (sample.boot - launch.members[launch.root].start) if launch.root in launch.members else None
-        for one in parsed:
-            at = one.at + (state.skew or 0) if one.at is not None else None
+        started = (
+            sample.at - (sample.boot - launch.members[launch.root].start) if launch.root in launch.members else None
+        )
+        mine = []
+        for text, naive in zip(fresh, times, strict=True):
+            at = naive + (state.skew or 0) if naive is not None else None
             if started is not None and at is not None and at < started - 5:
                 continue  # an earlier start wrote into the same file
-            self._line(one, at, sample.mono if not first else None, launch, version)
-            state.tail.append(one.raw)
-        found = lines.tracebacks([one.raw for one in parsed], self.profile)
-        self.traceback = self.traceback or (found[0] if found else None)
+            mine.append(text)
+            self._line(reader.read(text), at, None if first else sample.mono, launch)
+        state.tail.extend(mine)
+        if self.traceback is None:
+            self.traceback = next(iter(lines.tracebacks(mine, self.profile)), None)
 
-    def _line(self, line: lines.Line, at: float | None, seen: float | None, launch: Launch, version: str | None) -> None:
-        member = writer_of(line, launch)
+    def _line(self, line: lines.Line, at: float | None, seen: float | None, launch: Launch) -> None:
+        member = writer_of(line.writer, launch)
         written = self.others if member is None else self.by_member.setdefault(member.pid, Written())
         written.seen_pid = written.seen_pid or line.writer.pid is not None
-        if line.text.strip():
-            written.last_line, written.last_line_at = line.raw, at if at is not None else written.last_line_at
-        if lines.is_fatal(line.text, self.profile):
-            self.fatal.append(line.raw)
-        mark = lines.mark_of(line, self.profile, version)
-        if mark is not None:
-            written.marks.append((mark, at))
-        count = lines.progress_of(line.text)
-        shape = template(line.text)
-        new = shape not in self._templates and len(self._templates) < _TEMPLATES
-        self._templates.add(shape) if new else None
-        if lines.is_chatter(line.text, self.profile):
+        if line.message.strip():
+            written.last_line, written.last_line_at = line.text, at if at is not None else written.last_line_at
+        if line.fatal:
+            self.fatal.append(line.text)
+        if line.mark is not None:
+            written.marks.append((line.mark, at))
+        shape = template(line.message)
+        new = shape not in self._templates
+        if new and len(self._templates) < _TEMPLATES:
+            self._templates.add(shape)
+        if line.chatter:
             self.chatter_at = seen
             return
-        if count is not None:
-            grew = count[0] > written.counts.get(shape, (-1, 0))[0]
-            written.counts[shape] = count
-            new = new or grew
+        if line.bar is not None:
+            new = line.bar.done > written.bars.get(shape, lines.Bar(-1, 0)).done
+            written.bars[shape] = line.bar
         if new and seen is not None:
             written.last_new = seen
 
 
-def writer_of(line: lines.Line, launch: Launch) -> Member | None:
+def _year(at: float) -> int:
+    """The year of a wall clock time, which vLLM leaves out of its lines."""
+    return 1970 + int(at // (365.2425 * 86400))
+
+
+def writer_of(writer: lines.Writer, launch: Launch) -> Member | None:
     """The member that wrote a line: by pid where the prefix has one, else by role and rank; None when it names nobody."""
-    pid = line.writer.pid
-    if pid is not None:
-        if pid in launch.members:
-            return launch.members[pid]
-        return next((one for one in launch.members.values() if pid == one.nspid), None)
-    if line.writer.role is None:
+    if writer.pid is not None:
+        if writer.pid in launch.members:
+            return launch.members[writer.pid]
+        return next((one for one in launch.members.values() if one.nspid == writer.pid), None)
+    if writer.role is None:
         return None
     same = [
         one
         for one in launch.members.values()
-        if one.role == line.writer.role
-        and all(getattr(line.writer.rank, key) in (None, getattr(one.rank, key)) for key in ("dp", "pp", "tp", "ep", "world"))
+        if one.role == writer.role
+        and all(
+            getattr(writer.rank, key) in (None, getattr(one.rank, key)) for key in ("dp", "pp", "tp", "ep", "world")
+        )
     ]
     return same[0] if len(same) == 1 else None

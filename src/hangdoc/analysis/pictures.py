@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from ..engines.meanings import Meaning, meaning
 from ..engines.profile import Profile
+from ..engines.roles import title_phase
 from ..model.launch import Launch, Member
 from ..model.sample import Process, Socket, Stack, Thread
 from ..model.words import ROLES, Mechanism, Phase
@@ -31,6 +32,7 @@ class Picture:
     tid: int | None = None
     nstid: int | None = None
     stack: Stack | None = None
+    means: Meaning = Meaning()  # what that stack says
     waits_for: str | None = None  # as in FrameRule: a role, "ranks", "threads", "children", "clients", "object"
     idle: bool = False  # waits by design for something to do
     definite: bool = False  # a fact that no waiting cures, not yet said to be stable
@@ -70,7 +72,7 @@ def picture(view: View, track: Track) -> Picture:
     moving, channels, quiet = movement(view, track, thread)
     phase = phase_of(view, member, means)
     base = Picture(
-        member, phase, "unknown", "", moving, quiet, channels=channels, stack=stack,
+        member, phase, "unknown", "", moving, quiet, channels=channels, stack=stack, means=means,
         tid=thread.tid if thread else None, nstid=thread.nstid if thread else None,
     )  # fmt: skip
     if track.gone is not None or process.state in ("Z", "X"):
@@ -90,7 +92,9 @@ def picture(view: View, track: Track) -> Picture:
     return _decide(view, track, thread, means, blocked, base)
 
 
-def _decide(view: View, track: Track, thread: Thread, means: Meaning, blocked: Blocked | None, base: Picture) -> Picture:
+def _decide(
+    view: View, track: Track, thread: Thread, means: Meaning, blocked: Blocked | None, base: Picture
+) -> Picture:
     process = track.process
     if thread.state == "D":
         mechanism: Mechanism = "disk-read" if on_disk(thread) else "uninterruptible"
@@ -110,7 +114,9 @@ def _decide(view: View, track: Track, thread: Thread, means: Meaning, blocked: B
                        object=blocked.object if blocked else None)  # fmt: skip
     base = replace(base, waits_for=means.waits_for, idle=means.idle)
     if name_of(thread.syscall, view.arch) in ("nanosleep", "clock_nanosleep"):
-        return replace(base, mechanism="sleep-loop" if _loops(track, thread) else "sleep", detail=_sleep_detail(view, thread))
+        return replace(
+            base, mechanism="sleep-loop" if _loops(track, thread) else "sleep", detail=_sleep_detail(view, thread)
+        )
     if base.moving is False and (track.cpu_rate(view.history.now - floors.STILL_S) or 0) > floors.CPU:
         return replace(base, mechanism="busy-loop", detail="spends CPU time within one place")
     if blocked is not None and blocked.mechanism != "unknown":
@@ -120,7 +126,9 @@ def _decide(view: View, track: Track, thread: Thread, means: Meaning, blocked: B
     if base.moving and "cpu" in base.channels:
         return replace(base, mechanism="computing", detail="spends CPU time over a range of functions")
     if name_of(thread.syscall, view.arch) == "futex":
-        return replace(base, mechanism="lock-wait", detail="waits for a lock or an event whose owner cannot be told from its state")
+        return replace(
+            base, mechanism="lock-wait", detail="waits for a lock or an event whose owner cannot be told from its state"
+        )
     return replace(base, detail=blocked.detail if blocked else "running")
 
 
@@ -175,9 +183,10 @@ def _worked(track: Track, start: float, thread: Thread | None) -> bool | None:
 
 
 def phase_of(view: View, member: Member, means: Meaning) -> Phase | None:
-    """The furthest phase that its stack or its own log lines put it into; a start only goes forward."""
+    """The furthest phase that its stack, its own log lines or its title put it into; a start only goes forward."""
     written = view.written(member).phase(view.phases)
-    found = [phase for phase in (means.phase, written) if phase is not None and phase in view.phases]
+    titled = title_phase(member.title, view.profile)
+    found = [phase for phase in (means.phase, written, titled) if phase is not None and phase in view.phases]
     return max(found, key=view.phases.index) if found else None
 
 
@@ -220,7 +229,9 @@ def _futex(thread: Thread, process: Process) -> Blocked | None:
             return Blocked("lock-wait", f"waits for a {futex.kind} that {holder} holds", holder)
         at = other.futex.owner
     if at == thread.tid:
-        return Blocked("lock-cycle", f"waits in a circle of locks: threads {' -> '.join(map(str, [*seen, at]))}", holder)
+        return Blocked(
+            "lock-cycle", f"waits in a circle of locks: threads {' -> '.join(map(str, [*seen, at]))}", holder
+        )
     return Blocked("lock-wait", f"waits for {holder}, which is in a circle of locks", holder)
 
 
@@ -250,4 +261,8 @@ def _sleep_detail(view: View, thread: Thread) -> str:
     if thread.deadline is None:
         return "sleeps in the code named"
     left = thread.deadline - view.history.now
-    return f"sleeps in the code named, for {left:.0f} s more" if left < 10 * 86400 else "sleeps in the code named, for ever"
+    return (
+        f"sleeps in the code named, for {left:.0f} s more"
+        if left < 10 * 86400
+        else "sleeps in the code named, for ever"
+    )

@@ -47,7 +47,9 @@ def _show(look: Look, first: Sample) -> None:
         "processes": len(first.processes),
         "members of the launch": len(tracks),
         "threads": sum(len(one.process.threads or {}) for one in tracks),
-        "system calls of threads": sum(t.syscall is not None for one in tracks for t in (one.process.threads or {}).values()),
+        "system calls of threads": sum(
+            t.syscall is not None for one in tracks for t in (one.process.threads or {}).values()
+        ),
         "open descriptors": sum(len(one.process.fds or {}) for one in tracks),
         "Python stacks": sum(bool(one.stacks) for one in tracks),
         "sockets": len(history.sockets),
@@ -57,7 +59,10 @@ def _show(look: Look, first: Sample) -> None:
         table.add_row(Text(name), Text(str(count)))
     table.add_row(Text("py-spy"), Text(find_pyspy() or "none"))
     if facts is not None:
-        table.add_row(Text("user"), Text(f"uid {facts.uid}" + (f", Yama ptrace_scope {facts.yama}" if facts.yama is not None else "")))
+        table.add_row(
+            Text("user"),
+            Text(f"uid {facts.uid}" + (f", Yama ptrace_scope {facts.yama}" if facts.yama is not None else "")),
+        )
     console.print(table)
     for one in history.unseen.values():
         who = f"process {one.pid}: " if one.pid is not None else ""

@@ -41,14 +41,24 @@ class FailOn(str, Enum):
 
 
 def command(
-    target_: str = typer.Argument("", metavar="[PID | CASE]", help="Any process of the launch, or a saved case. Default: the launch on this machine."),
+    target_: str = typer.Argument(
+        "",
+        metavar="[PID | CASE]",
+        help="Any process of the launch, or a saved case. Default: the launch on this machine.",
+    ),
     pid: int = typer.Option(0, "--pid", help="The same as a PID target.", show_default=False),
-    log: list[str] = typer.Option([], "--log", help="A log of the launch that hangdoc does not find by itself. Repeatable."),
+    log: list[str] = typer.Option(
+        [], "--log", help="A log of the launch that hangdoc does not find by itself. Repeatable."
+    ),
     stacks: Stacks = typer.Option(Stacks.auto, help="Python stacks with py-spy --nonblocking, which pauses nothing."),
     timeout: float = typer.Option(60.0, min=1.0, help="Seconds for the whole command."),
     json: bool = typer.Option(False, "--json", help="Print the report as one JSON object (docs/report.md)."),
-    as_markdown: bool = typer.Option(False, "--markdown", help="Print it fit for an issue: redacted, raw stacks folded."),
-    save: str = typer.Option("", "--save", metavar="CASE", help="Keep everything that was seen in a new file, mode 0600."),
+    as_markdown: bool = typer.Option(
+        False, "--markdown", help="Print it fit for an issue: redacted, raw stacks folded."
+    ),
+    save: str = typer.Option(
+        "", "--save", metavar="CASE", help="Keep everything that was seen in a new file, mode 0600."
+    ),
     fail_on: FailOn | None = typer.Option(None, "--fail-on", help="End with status 1 on this verdict, too."),
     verbose: bool = typer.Option(False, "--verbose", "-v", help="Show every rank, process, log and stack."),
 ) -> int:
@@ -92,7 +102,9 @@ def _live(pid: int | None, options: Options, save: str, *, screen: bool) -> Repo
         look = Look(channel, launch, first, Options(options.stacks, options.logs, left), case)
         _follow(look, screen=screen and sys.stdout.isatty())
         if look.case_error is not None:
-            print(f"hangdoc: {save} is incomplete: {look.case_error.strerror}; the report below is not", file=sys.stderr)
+            print(
+                f"hangdoc: {save} is incomplete: {look.case_error.strerror}; the report below is not", file=sys.stderr
+            )
         return look.diagnosis.report(__version__)
     except target.NoLaunch as error:
         raise exits.Stop(str(error), error.hint, exits.USAGE) from None
@@ -120,6 +132,8 @@ def _open_case(path: Path, header: Header) -> CaseWriter:
     try:
         return CaseWriter(path, header)
     except FileExistsError:
-        raise exits.Stop(f"{path} exists already", "a case is never overwritten: choose another name", exits.USAGE) from None
+        raise exits.Stop(
+            f"{path} exists already", "a case is never overwritten: choose another name", exits.USAGE
+        ) from None
     except OSError as error:
         raise exits.Stop(f"{path} cannot be written: {error.strerror}", "", exits.USAGE) from None

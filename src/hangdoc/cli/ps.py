@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -21,7 +23,9 @@ from .diagnose import columns
 
 
 def command(
-    pid: int = typer.Argument(0, metavar="[PID]", help="Only the launch that this process belongs to.", show_default=False),
+    pid: int = typer.Argument(
+        0, metavar="[PID]", help="Only the launch that this process belongs to.", show_default=False
+    ),
     json: bool = typer.Option(False, "--json", help="One JSON object a launch."),
 ) -> int:
     """List the launches found here, with the role, rank and phase of every process."""
@@ -45,7 +49,7 @@ def command(
     return exits.OK
 
 
-def _show(launch: Launch, sample: Sample, phases: dict[int, str | None], *, json: bool) -> None:
+def _show(launch: Launch, sample: Sample, phases: Mapping[int, str | None], *, json: bool) -> None:
     if json:
         print(encode(launch).decode())
         return
@@ -58,5 +62,7 @@ def _show(launch: Launch, sample: Sample, phases: dict[int, str | None], *, json
     for member in sorted(launch.members.values(), key=lambda one: (not one.needed, one.pid)):
         age = duration(sample.boot - member.start)
         title = clean(member.title, 200)
-        table.add_row(*map(Text, (str(member.pid), member.role, str(member.rank), phases.get(member.pid) or "", age, title)))
+        table.add_row(
+            *map(Text, (str(member.pid), member.role, str(member.rank), phases.get(member.pid) or "", age, title))
+        )
     console.print(table)

@@ -19,7 +19,9 @@ def report_of_case(path: Path) -> Report:
         for sample in samples:
             diagnosis.add(sample)
     except FileNotFoundError:
-        raise exits.Stop(f"{path} is neither a PID nor a file", "name a process of the launch, or a case saved with --save") from None
+        raise exits.Stop(
+            f"{path} is neither a PID nor a file", "name a process of the launch, or a case saved with --save"
+        ) from None
     except OSError as error:
         raise exits.Stop(f"{path} cannot be read: {error.strerror}", "", exits.UNREACHABLE) from None
     except casefile.CaseError as error:

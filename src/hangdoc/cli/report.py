@@ -14,7 +14,9 @@ from .replay import report_of_case
 def command(
     case: Path = typer.Argument(..., help="A file that --save wrote."),
     json: bool = typer.Option(False, "--json", help="Print the report as one JSON object (docs/report.md)."),
-    as_markdown: bool = typer.Option(False, "--markdown", help="Print it fit for an issue: redacted, raw stacks folded."),
+    as_markdown: bool = typer.Option(
+        False, "--markdown", help="Print it fit for an issue: redacted, raw stacks folded."
+    ),
     fail_on: FailOn | None = typer.Option(None, "--fail-on", help="End with status 1 on this verdict, too."),
     verbose: bool = typer.Option(False, "--verbose", "-v", help="Show every rank, process, log and stack."),
 ) -> int:

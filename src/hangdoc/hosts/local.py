@@ -180,7 +180,9 @@ class CommandChannel:
                 try:
                     return decode(raw, _Line)
                 except (DecodeError, msgspec.DecodeError) as error:
-                    raise ChannelError(f"{self.host} sent what is no answer of an agent: {error}", self.last_words) from error
+                    raise ChannelError(
+                        f"{self.host} sent what is no answer of an agent: {error}", self.last_words
+                    ) from error
             start = len(self._buffer)
             if start > _LINE_LIMIT:
                 raise ChannelError(f"{self.host} sent more than {_LINE_LIMIT} bytes in one line", self.last_words)

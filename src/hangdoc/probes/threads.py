@@ -113,7 +113,11 @@ class _Reader:
         raw = self.optional(task, "schedstat")
         words = raw.split() if raw else []
         # A kernel that does not count gives zeros, also for a thread that has run.
-        return (int(words[0]), int(words[1]), int(words[2])) if len(words) == 3 and words[2] != b"0" else (None, None, None)
+        return (
+            (int(words[0]), int(words[1]), int(words[2]))
+            if len(words) == 3 and words[2] != b"0"
+            else (None, None, None)
+        )
 
     def syscall(self, task: str) -> Tuple[Optional[int], Tuple[int, ...], Optional[int], Optional[int]]:
         return parse_syscall(self.optional(task, "syscall") or b"")
@@ -162,5 +166,3 @@ def restarted(number: Optional[int], args: Tuple[int, ...], wchan: Optional[str]
                 name = "clock_nanosleep"
             return NUMBER.get(name, NUMBER.get("p" + name, number))
     return number
-
-

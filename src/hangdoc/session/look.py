@@ -19,7 +19,9 @@ from ..model.sample import Sample
 from .casefile import CaseWriter
 
 LOOK_S = 15.5  # a look lasts at most so long
-SLOW_EVERY_S = 5.0  # sockets, descriptors, host facts and health: at most once in 5 s (SGLang's health check runs a token)
+SLOW_EVERY_S = (
+    5.0  # sockets, descriptors, host facts and health: at most once in 5 s (SGLang's health check runs a token)
+)
 _ALWAYS = ("processes", "threads", "logs")
 _SLOWLY = ("fds", "sockets", "host")
 
@@ -42,7 +44,9 @@ def find_pyspy() -> str | None:
 class Look:
     """Looks at one launch through one channel and feeds a Diagnosis; a case is written when one is given."""
 
-    def __init__(self, channel: Channel, launch: Launch, first: Sample, options: Options, case: CaseWriter | None = None) -> None:
+    def __init__(
+        self, channel: Channel, launch: Launch, first: Sample, options: Options, case: CaseWriter | None = None
+    ) -> None:
         self.channel = channel
         self.launch = launch
         self.options = options
@@ -120,7 +124,13 @@ class Look:
     def _last_questions(self) -> None:
         """What only matters once someone is suspected: which files on the stuck stacks were changed since installation."""
         judgement = self.diagnosis.judgement(ended=True)
-        files = {frame.file for one in judgement.culprits if one.stack for frame in one.stack.frames if frame.file.startswith("/")}
+        files = {
+            frame.file
+            for one in judgement.culprits
+            if one.stack
+            for frame in one.stack.frames
+            if frame.file.startswith("/")
+        }
         self._ask(("packages",), 5.0, tuple(sorted(files)[:64]))
 
     def _keep(self, sample: Sample) -> None:
@@ -135,5 +145,3 @@ class Look:
             self.case.add(trimmed)
         except OSError as error:
             self.case_error, self.case = error, None
-
-

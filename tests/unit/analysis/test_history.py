@@ -120,7 +120,12 @@ def test_below_the_floors_nothing_moves(seconds: float, memory: int, faults: int
 
 def test_io_that_is_denied_is_no_zero() -> None:
     """Where `io` may not be read there is no channel, and none that stands still."""
-    assert moved_channels(replace(TICK, read_bytes=None, rchar=None, syscr=None), replace(TICK, at=1.0, read_bytes=9 << 20)) == []
+    assert (
+        moved_channels(
+            replace(TICK, read_bytes=None, rchar=None, syscr=None), replace(TICK, at=1.0, read_bytes=9 << 20)
+        )
+        == []
+    )
 
 
 def test_merging_takes_the_newer_value() -> None:

@@ -32,7 +32,8 @@ def test_a_difference_turns_the_old_into_the_new(old: dict[str, Any], new: dict[
 def sample(at: float, *states: str) -> Sample:
     """A sample with one process per state."""
     processes = {
-        pid: Process(pid, 1, 5.0, state, "python", threads={pid: Thread(pid, state)}) for pid, state in enumerate(states, 100)
+        pid: Process(pid, 1, 5.0, state, "python", threads={pid: Thread(pid, state)})
+        for pid, state in enumerate(states, 100)
     }
     return Sample("box", at, at, at, ("processes",), processes)
 
