@@ -10,8 +10,8 @@ from ..model.sample import Thread
 from . import floors
 from .advice import disproof, fix_of, next_steps
 from .judge import Judgement, furthest_behind, phase_since
-from .pictures import Picture, View
 from .stacks import tree
+from .view import Picture, View
 
 _TAIL = 12
 _TITLE = 160
@@ -96,13 +96,15 @@ def _summary(view: View, judgement: Judgement, pictures: Sequence[Picture]) -> s
             f"; {victims} other{'s' if victims > 1 else ''} wait{'s' if victims == 1 else ''} for it" if victims else ""
         )
         words = {"hung": "is hung", "suspect": "may be stuck", "crashed": "has crashed"}
-        return f"{name} {words.get(judgement.verdict, judgement.verdict)}{phase} because of {who}{others}: {one.detail}{where}{wait}."
+        state = words.get(judgement.verdict, judgement.verdict)
+        return f"{name} {state}{phase} because of {who}{others}: {one.detail}{where}{wait}."
     if judgement.verdict == "ready":
         return f"{name} is ready: {judgement.reasons[0]}."
     if judgement.verdict in ("progressing", "slow"):
         late = ", longer than such a phase should take" if judgement.verdict == "slow" else ""
         return f"{name} is starting{phase}{late}: {judgement.reasons[0]}."
-    return f"Too little was seen of {name}{phase} to judge: {'; '.join(judgement.missing) or 'nothing moved and nothing is known to be stuck'}."
+    why = "; ".join(judgement.missing) or "nothing moved and nothing is known to be stuck"
+    return f"Too little was seen of {name}{phase} to judge: {why}."
 
 
 def _engine(view: View) -> r.Engine:

@@ -15,7 +15,8 @@ from .assemble import assemble
 from .history import History
 from .judge import Judgement, judge
 from .logbook import Logbook
-from .pictures import Picture, View, picture
+from .pictures import picture
+from .view import Picture, View
 
 
 class Diagnosis:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ..engines.profile import PhaseSpec
 from ..model.words import Certainty, Phase, Role, Verdict
 from . import floors
-from .pictures import Picture, View
+from .view import Picture, View
 
 # Where the chain of waits ends when everyone waits: ranks before the engine core before the front end.
 _DEPTH: dict[Role, int] = {"scheduler": 4, "worker": 4, "engine-core": 3, "dp-controller": 2, "dp-coordinator": 2}

@@ -40,7 +40,7 @@ class FailOn(str, Enum):
     suspect = "suspect"
 
 
-def command(
+def command(  # noqa: PLR0913, PLR0917 - typer reads the options from the signature
     target_: str = typer.Argument(
         "",
         metavar="[PID | CASE]",

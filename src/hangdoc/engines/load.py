@@ -11,7 +11,7 @@ import msgspec
 import re2
 import yaml
 
-from ..model.words import Role
+from ..model.words import Mechanism, Role, UnseenReason
 from .profile import FrameRule, Profile
 
 ENGINES = ("vllm", "sglang")
@@ -34,6 +34,14 @@ class Common(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     wrappers: tuple[str, ...]
     chatter: tuple[str, ...]
     fatal: tuple[str, ...]
+    libraries: tuple[str, ...]  # import names of packages whose inner frames explain nothing and hide nothing
+
+
+class Advice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What to do now, and how to see more (`advice.yaml`)."""
+
+    next: dict[Mechanism, tuple[str, ...]]
+    see_more: dict[UnseenReason, str]
 
 
 def _unknown_keys(plain: dict[str, Any], kind: type, where: str) -> None:
@@ -72,6 +80,13 @@ def _read(name: str) -> str:
 def common() -> Common:
     """What holds for Python under any engine."""
     found: Common = parse(_read("python"), "python.yaml", Common)
+    return found
+
+
+@functools.cache
+def advice() -> Advice:
+    """What to do, by mechanism and by reason of not seeing."""
+    found: Advice = parse(_read("advice"), "advice.yaml", Advice)
     return found
 
 

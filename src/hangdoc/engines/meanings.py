@@ -6,17 +6,19 @@ frames changes nothing, and `Scheduler.__init__` says "engine-init" only until s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from ..model.sample import Frame, Stack
 from ..model.words import Mechanism, Phase
-from .load import merged_frames
+from .load import common, merged_frames
 from .profile import FrameRule, Profile
 
 # How many frames further out a firm mechanism may be, to say more than plumbing does (Queue.get over Condition.wait).
 _PLUMBING = 6
+_STANDARD = re.compile(r"/lib(?:64)?/python3(?:\.\d+)?/(?!site-packages)|/pypy3|(?:^|/)python3\d+\.zip/")
 
 
 @dataclass(frozen=True)
@@ -114,10 +116,35 @@ class _Answer:
         self.text, self.at = text, at
 
 
+def _says_wait(rule: FrameRule) -> bool:
+    return rule.mechanism is not None or rule.waits_for is not None or rule.idle
+
+
+def _in_library(frame: Frame) -> bool:
+    """Whether a frame is of the standard library or of a package that is known to explain nothing by itself."""
+    path = frame.file or frame.short
+    if path.startswith("<"):
+        return True
+    _, below, inside = path.rpartition("/site-packages/")
+    if below:
+        return inside.partition("/")[0].removesuffix(".py") in common().libraries
+    return "/dist-packages/" not in path and _STANDARD.search(path) is not None
+
+
+def in_the_wait(frames: Sequence[Frame], first: int) -> bool:
+    """Whether a thread is really in the wait that frame `first` tells of, and not in other code that it called from there.
+
+    A hook, a patch or a model's own code below `recv_requests` is where the thread is, whatever stands further out.
+    """
+    module = frames[first].file
+    return all(frame.file == module or _in_library(frame) for frame in frames[:first])
+
+
 def meaning(stack: Stack, profile: Profile) -> Meaning:
     """What a stack says about its thread's phase and wait. Frames come innermost first, as py-spy gives them.
 
-    "import" counts only when no frame says another phase: a lazy import happens in every phase.
+    "import" counts only when no frame says another phase: a lazy import happens in every phase. A wait counts only when
+    nothing but libraries stands between its frame and the innermost one.
     """
     rules = _rules(profile)
     frames = stack.frames
@@ -125,6 +152,7 @@ def meaning(stack: Stack, profile: Profile) -> Meaning:
     placed: Frame | None = None
     importing = idle = False
     mechanism, waits_for = _Answer(), _Answer()
+    waits: bool | None = None  # None until a frame tells of a wait
     for at, frame in enumerate(frames):
         for rule in rules.of(frame):
             if not _applies(rule, at, frames):
@@ -133,6 +161,10 @@ def meaning(stack: Stack, profile: Profile) -> Meaning:
                 importing, phase, placed = True, None, None
             elif phase is None and rule.phase:
                 phase, placed = rule.phase, frame
+            if waits is None and _says_wait(rule):
+                waits = in_the_wait(frames, at)
+            if not waits:
+                continue
             mechanism.hear(rule.mechanism, at, weak=rule.weak)
             waits_for.hear(rule.waits_for, at, weak=rule.weak)
             idle |= rule.idle
