@@ -242,9 +242,10 @@ def test_a_new_line_of_the_member_behind_is_progress_and_a_repeated_one_is_not()
     """A template counts once; "still waiting" never."""
 
     def talks(line: str) -> Any:
-        return lambda world, second: (
-            f"[2023-11-14 22:13:{second:02} TP1] {line.format(second)}\n" if second else "[2023-11-14 22:13:00 TP1] x\n"
-        )
+        def move(_: World, second: int) -> str:
+            return f"[2023-11-14 22:13:{second:02} TP1] {line.format(second) if second else 'x'}\n"
+
+        return move
 
     assert judged(World(), 4, talks("{} new things of kind " + "abcdefgh"[3])).verdict == "progressing"
     assert judged(World(), 16, talks("x")).verdict == "suspect"
@@ -310,7 +311,8 @@ def test_a_sibling_that_passed_long_ago_makes_it_overdue() -> None:
     world = World()
     # The wall clock of the look is 2023-11-14 22:13:20 UTC.
     world.log = (
-        "[2023-11-14 22:11:00 TP0] Load weight begin. avail mem=1 GB\n[2023-11-14 22:11:00 TP1] Load weight begin. avail mem=1 GB\n"
+        "[2023-11-14 22:11:00 TP0] Load weight begin. avail mem=1 GB\n"
+        "[2023-11-14 22:11:00 TP1] Load weight begin. avail mem=1 GB\n"
         "[2023-11-14 22:11:02 TP0] Load weight end. elapsed=2 s\n"
     )
     world.bend(TP1, (HOOK, *LOAD), thread=call(230, 1, 1))
