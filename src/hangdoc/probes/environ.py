@@ -6,7 +6,7 @@ import re
 from typing import Dict, List, Optional, Tuple
 
 from ..model.sample import Unseen
-from .procfs import Folder, say, text
+from .procfs import Folder, parse_stat, say, text
 from .redact import mask_variable
 
 _PREFIXES = (
@@ -54,10 +54,10 @@ def read(root: str, pid: int, unseen: List[Unseen]) -> Optional[Dict[str, str]]:
     """Allow-listed variables. None, with reason `overwritten`, when setproctitle wrote over the area."""
     try:
         with Folder(root, pid) as folder:
-            raw = folder.read("environ")
-            if not raw and folder.read("stat").rpartition(b")")[2].split()[:1] == [b"Z"]:
+            if parse_stat(folder.read("stat")).state in "ZX":
                 unseen.append(Unseen("environ", "zombie", "a zombie has no environment", pid))
                 return None
+            raw = folder.read("environ")
     except OSError as error:
         say(unseen, "environ", error, "environ", pid)
         return None

@@ -192,6 +192,7 @@ def _ownerless(value: int, word: int, words: Words, waiting: int) -> str:
         return "semaphore"
     for signals in sc.COND_SIGNALS:
         count = words.at(sc.COND_WAITERS - signals)
-        if count is not None and waiting <= count >> 3 < 1 << 16 and value == word:
+        # The low bits of its word count no signals; a rwlock's words of 2 and 3 look the same otherwise.
+        if count is not None and waiting <= count >> 3 < 1 << 16 and value == word and not value & 3:
             return "condition"
     return "unknown"
