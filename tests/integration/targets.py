@@ -32,7 +32,12 @@ def compiled(folder: Path) -> Path:
 def running(command: list[str | Path]) -> Iterator[tuple[int, dict[str, int]]]:
     """(pid, NAME -> TID) of a program that prints these and then "ready"; its whole session is killed afterwards."""
     process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
     )
     try:
         assert process.stdout is not None

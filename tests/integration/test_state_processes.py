@@ -58,7 +58,12 @@ def test_a_title_written_over_the_arguments_is_recognised(title: str) -> None:
 
 def test_ordinary_arguments_and_environment_are_read_and_masked() -> None:
     code = "print('ready', flush=True); import sys; sys.stdin.read()"
-    variables = {"HF_TOKEN": "hf_abcdefghijklmnop", "VLLM_LOGGING_LEVEL": "DEBUG", "MY_OWN": "x", "https_proxy": "http://u:pw1@h:1"}
+    variables = {
+        "HF_TOKEN": "hf_abcdefghijklmnop",
+        "VLLM_LOGGING_LEVEL": "DEBUG",
+        "MY_OWN": "x",
+        "https_proxy": "http://u:pw1@h:1",
+    }
     process = subprocess.Popen(
         [sys.executable, "-c", code, "--api-key", "secret-value", ""],
         env=variables,
@@ -76,7 +81,7 @@ def test_ordinary_arguments_and_environment_are_read_and_masked() -> None:
         limits = environ.limits("/proc", process.pid, [])
         assert limits is not None
         assert set(limits["Max open files"]) <= {"unlimited", *(str(one) for one in range(1 << 21))}
-        assert found.pid_ns == int(os.readlink("/proc/self/ns/pid")[5:-1])
+        assert found.pid_ns == int(str(Path("/proc/self/ns/pid").readlink())[5:-1])
         assert found.io is not None
         assert found.rss is not None
         assert found.rss > 1 << 20
@@ -119,7 +124,9 @@ def test_descriptors_are_told_apart(tmp_path: Path) -> None:
         null = os.open(os.devnull, os.O_RDONLY)
         try:
             found = fds.read("/proc", os.getpid(), [])
-            kinds = {number: found[number].kind for number in (file.fileno(), epoll.fileno(), reading, folder, memory, null)}
+            kinds = {
+                number: found[number].kind for number in (file.fileno(), epoll.fileno(), reading, folder, memory, null)
+            }
             assert list(kinds.values()) == ["file", "epoll", "pipe", "dir", "memfd", "device"]
             assert found[file.fileno()].pos == 5
             assert found[file.fileno()].inode == log.stat().st_ino
@@ -161,8 +168,8 @@ def as_nobody(look: Callable[[], Any]) -> Any:
 def test_what_is_denied_is_unseen_once_and_never_looks_healthy(program: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("giving rights away needs root")
-    with running([program, "abba"]) as (pid, tids):
-        eventually(lambda: threads.read("/proc", pid, None, [])[tids["a"]].futex)
+    with running([program, "abba"]) as (pid, _):
+        eventually(lambda: {one.state for one in threads.read("/proc", pid, None, []).values()} == {"S"})
 
         def look() -> Any:
             unseen: list[Unseen] = []

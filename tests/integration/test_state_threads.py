@@ -132,7 +132,7 @@ def test_absolute_deadlines_are_read_as_monotonic_time(program: Path) -> None:
     began = time.monotonic()
     for mode, ahead in (("timed", 500), ("nap", 700)):
         with running([program, mode]) as (pid, tids):
-            deadline = eventually(lambda: threads.read("/proc", pid, None, [])[tids["waiter"]].deadline)  # noqa: B023
+            deadline = eventually(lambda: threads.read("/proc", pid, None, [])[tids["waiter"]].deadline)
             assert ahead - 1 <= deadline - began <= ahead + 30
             assert threads.read("/proc", pid, None, [])[tids["waiter"]].deadline == deadline
 
@@ -160,7 +160,9 @@ def test_a_writer_on_a_full_pipe_is_seen_in_write(program: Path) -> None:
         assert "pipe" in one.wchan
 
 
-def test_a_parent_in_vfork_is_uninterruptible_and_stopping_it_leaves_a_pending_signal(program: Path, tmp_path: Path) -> None:
+def test_a_parent_in_vfork_is_uninterruptible_and_stopping_it_leaves_a_pending_signal(
+    program: Path, tmp_path: Path
+) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     with running([program, "vfork", fifo]) as (pid, _):

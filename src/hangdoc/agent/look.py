@@ -53,8 +53,10 @@ class Look:
                 found = do(unseen)
             except NotImplementedError:
                 unseen.append(Unseen(STEPS[step][0], "unsupported", "not built in", self.process.pid))
-            except Exception as error:  # noqa: BLE001 - one broken probe must not cost the others
-                unseen.append(Unseen(STEPS[step][0], "failed", f"{step}: {type(error).__name__}: {error}", self.process.pid))
+            except Exception as error:  # one broken probe must not cost the others
+                unseen.append(
+                    Unseen(STEPS[step][0], "failed", f"{step}: {type(error).__name__}: {error}", self.process.pid)
+                )
             emit({"step": step, "process": found, "unseen": unseen})
             if found is None:  # gone, or another process has its number
                 return

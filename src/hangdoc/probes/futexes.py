@@ -135,12 +135,12 @@ class Words:
 
     def same(self, other: Optional[Words]) -> bool:
         """Whether a second look saw what matters unchanged: the word, and what a mutex or rwlock keeps after it."""
-        return other is not None and self.before == other.before and self.raw[self.before :] == other.raw[other.before :]
+        return (
+            other is not None and self.before == other.before and self.raw[self.before :] == other.raw[other.before :]
+        )
 
 
-def classify(
-    operation: int, value: int, words: Words, waiting: int, tids: Dict[int, int]
-) -> Tuple[str, Optional[int]]:
+def classify(operation: int, value: int, words: Words, waiting: int, tids: Dict[int, int]) -> Tuple[str, Optional[int]]:
     """(kind, owner as the target numbers it) of a futex wait. `tids` are the numbers of the process's own threads."""
     command, private = operation & sc.FUTEX_COMMAND, bool(operation & sc.FUTEX_PRIVATE)
     word = words.at(0) or 0
@@ -169,7 +169,9 @@ def _mutex(value: int, word: int, words: Words, tids: Dict[int, int]) -> Optiona
         return None
     if kind & sc.MUTEX_ROBUST:
         held = word & sc.FUTEX_TID
-        return ("robust-mutex", _member(held, tids)) if held and held == owner and value & sc.FUTEX_TID == held else None
+        return (
+            ("robust-mutex", _member(held, tids)) if held and held == owner and value & sc.FUTEX_TID == held else None
+        )
     if kind & sc.MUTEX_PI or value != 2 or word != 2 or not owner:
         return None
     return "mutex", _member(owner, tids)
@@ -187,7 +189,7 @@ def _rwlock_writer(value: int, word: int, words: Words, tids: Dict[int, int]) ->
 
 
 def _ownerless(value: int, word: int, words: Words, waiting: int) -> str:
-    """Kinds that nobody holds: semaphores (Python's locks are such) count their waiters beside, condition variables before."""
+    """Kinds that nobody holds: semaphores (Python's locks) count their waiters after, condition variables before."""
     if value == 0 and word == 0 and words.at(4) == waiting:
         return "semaphore"
     for signals in sc.COND_SIGNALS:

