@@ -1,7 +1,7 @@
 """What one tick costs over many threads: `python tests/bench/threads.py [PROCESSES THREADS]`.
 
 Starts processes whose threads wait for a mutex, for a time or for nothing, asks the ordinary local agent for threads,
-lock owners and descriptors, and prints wall and CPU time (medians), for a fresh look and for a look at unchanged threads.
+lock owners and descriptors, and prints the median wall and CPU time of a fresh look and of one at unchanged threads.
 """
 
 from __future__ import annotations
