@@ -118,7 +118,7 @@ def test_owners_are_mapped_out_of_a_pid_namespace(program: Path) -> None:
         pytest.skip("making a pid namespace needs root and unshare")
     with running(["unshare", "--pid", "--fork", "--kill-child", program, "abba"]) as (outer, tids):
         pid = eventually(lambda: next((p.pid for p in processes.list_all().values() if p.ppid == outer), None))
-        assert processes.list_all()[pid].nspid == (1,)
+        assert processes.list_all()[pid].nspid == (pid, 1)
         table = threads.read("/proc", pid, None, [])
         inner = {one.nstid: tid for tid, one in table.items()}
         assert set(tids.values()) <= set(inner)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..model.sample import Io, Process, Unseen
+from . import cgroups
 from .procfs import Folder, Stat, parse_stat, parse_status, say, text
 from .redact import mask, mask_arguments
 
@@ -56,7 +57,7 @@ def _basic(folder: Folder) -> Process:
         start=stat.start,
         state=stat.state,
         comm=stat.comm,
-        nspid=tuple(numbers[1:]),
+        nspid=tuple(numbers),
         uid=next(iter(_numbers(status.get("Uid", ""))), None),
         num_threads=stat.num_threads,
         utime=stat.utime,
@@ -122,7 +123,7 @@ def _counters(folder: Folder, process: Process, stat: Stat, unseen: List[Unseen]
         else:
             unseen.append(Unseen("processes", "denied", "exit_code reads 0 without permission", pid))
     try:
-        found["cgroup"] = text(folder.read("cgroup")).strip()
+        found["cgroup"] = cgroups.label(cgroups.paths(text(folder.read("cgroup"))))
         for field, name in () if zombie else (("pid_ns", "ns/pid"), ("net_ns", "ns/net"), ("mnt_ns", "ns/mnt")):
             found[field] = int(folder.link(name).split("[")[1].rstrip("]"))
     except OSError as error:
