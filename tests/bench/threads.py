@@ -1,7 +1,7 @@
 """What one tick costs over many threads: `python tests/bench/threads.py [PROCESSES THREADS]`.
 
-Starts processes whose threads wait for a mutex, for a time or for each other, asks the ordinary local agent for threads, lock
-owners and descriptors, and prints wall and CPU time, first for a fresh look and then for looks at unchanged threads.
+Starts processes whose threads wait for a mutex, for a time or for nothing, asks the ordinary local agent for threads,
+lock owners and descriptors, and prints the median wall and CPU time of a fresh look and of one at unchanged threads.
 """
 
 from __future__ import annotations
@@ -78,9 +78,7 @@ def main(processes: int, threads: int) -> None:
                 one.communicate()
     for name, looks in (("fresh look", fresh), ("unchanged", again)):
         wall, cpu = (statistics.median(one[place] for one in looks) for place in (0, 1))
-        print(
-            f"{name}: {looks[0][2]} threads, {looks[0][3]} owners, wall {wall:.3f} s, CPU {cpu:.3f} s (median of {LOOKS})"
-        )
+        print(f"{name}: {looks[0][2]} threads, {looks[0][3]} owners, wall {wall:.3f} s, CPU {cpu:.3f} s")
 
 
 if __name__ == "__main__":

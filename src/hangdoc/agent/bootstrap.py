@@ -12,7 +12,8 @@ from typing import List
 STAGE = """\
 import os, sys
 if sys.version_info < (3, 8):
-    sys.stderr.write("hangdoc: this host has Python %d.%d as %s, the agent needs 3.8 or newer\\n" % (sys.version_info[:2] + (sys.executable,)))
+    here = sys.version_info[:2] + (sys.executable,)
+    sys.stderr.write("hangdoc: this host has Python %d.%d as %s, the agent needs 3.8 or newer\\n" % here)
     sys.exit(69)
 left = int(sys.argv[1])
 parts = []

@@ -7,6 +7,7 @@ counted; past `ABANDONED_LIMIT` of them the agent goes on with harmless reads on
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import json
@@ -15,7 +16,7 @@ import select
 import signal
 import time
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, Hashable, List, Mapping, Optional, Set
+from typing import Any, Callable, Dict, Generic, Hashable, List, Mapping, Optional, Set, TypeVar
 
 from ..model.plain import to_plain
 
@@ -27,6 +28,7 @@ _PR_SET_PDEATHSIG = 1
 
 Emit = Callable[[Any], None]
 Task = Callable[[Emit], None]
+K = TypeVar("K", bound=Hashable)
 
 
 class Hangup(Exception):
@@ -43,8 +45,8 @@ class Outcome:
 
 
 @dataclass
-class _Child:
-    key: Hashable
+class _Child(Generic[K]):
+    key: K
     pid: int
     pipe: int
     buffer: bytearray
@@ -72,10 +74,8 @@ def seal(keep: Set[int]) -> None:
     for name in os.listdir("/proc/self/fd"):
         number = int(name)
         if number > 2 and number not in keep:
-            try:
+            with contextlib.suppress(OSError):
                 os.close(number)
-            except OSError:
-                pass
     os.setsid()
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -102,11 +102,11 @@ class Nursery:
         """Whether so many children are stuck that nothing risky may be started any more."""
         return self.abandoned > ABANDONED_LIMIT
 
-    def run_all(self, tasks: Mapping[Hashable, Task], deadline: float) -> Dict[Hashable, Outcome]:
+    def run_all(self, tasks: Mapping[K, Task], deadline: float) -> Dict[K, Outcome]:
         """Run all tasks until `deadline` (CLOCK_MONOTONIC). Every task has an outcome; raises only Hangup."""
-        outcomes: Dict[Hashable, Outcome] = {key: Outcome() for key in tasks}
+        outcomes: Dict[K, Outcome] = {key: Outcome() for key in tasks}
         waiting = list(reversed(list(tasks.items())))
-        running: Dict[int, _Child] = {}
+        running: Dict[int, _Child[K]] = {}
         poller = select.poll()
         if self.hangup_fd is not None:
             poller.register(self.hangup_fd, select.POLLHUP | getattr(select, "POLLRDHUP", 0))
@@ -134,7 +134,7 @@ class Nursery:
             self._reap(_REAP_S)
         return outcomes
 
-    def _start(self, key: Hashable, task: Task, outcome: Outcome) -> Optional[_Child]:
+    def _start(self, key: K, task: Task, outcome: Outcome) -> Optional[_Child[K]]:
         try:
             reading, writing = os.pipe2(os.O_CLOEXEC)
         except OSError as error:
@@ -156,12 +156,10 @@ class Nursery:
         outcome.ended, outcome.detail = "failed", "it ended early"  # until it says that it is done
         return _Child(key, pid, reading, bytearray())
 
-    def _finish(self, child: _Child) -> None:
+    def _finish(self, child: _Child[Any]) -> None:
         os.close(child.pipe)
-        try:
+        with contextlib.suppress(OSError):
             os.kill(child.pid, signal.SIGKILL)  # our own child, not yet reaped: the number cannot be another's
-        except OSError:
-            pass
         self.unreaped.add(child.pid)
 
     def _reap(self, patience_s: float = 0.0) -> None:
@@ -181,7 +179,7 @@ class Nursery:
             time.sleep(0.001)
 
 
-def _collect(child: _Child, outcome: Outcome) -> bool:
+def _collect(child: _Child[Any], outcome: Outcome) -> bool:
     """Take what a child has written. False when it has ended, or wrote too much."""
     while True:
         try:
@@ -224,7 +222,7 @@ def _child(task: Task, writing: int, keep: Set[int], parent: int) -> None:
             task(lambda value: send(to_plain(value)))
             send({"!": "done"})
             status = 0
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the parent has to hear of it
+        except BaseException as error:  # whatever it is, the parent has to hear of it
             send({"!": "failed", "detail": f"{type(error).__name__}: {error}"[:500]})
     finally:
         os._exit(status)

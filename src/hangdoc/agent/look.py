@@ -53,7 +53,7 @@ class Look:
                 found = do(unseen)
             except NotImplementedError:
                 unseen.append(Unseen(STEPS[step][0], "unsupported", "not built in", self.process.pid))
-            except Exception as error:  # noqa: BLE001 - one broken probe must not cost the others
+            except Exception as error:  # one broken probe must not cost the others
                 unseen.append(
                     Unseen(STEPS[step][0], "failed", f"{step}: {type(error).__name__}: {error}", self.process.pid)
                 )

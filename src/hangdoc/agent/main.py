@@ -1,7 +1,7 @@
 """The agent: questions come as JSON lines on stdin, samples go as JSON lines to stdout, nothing else ever does.
 
-Its first line is `{"hello": 1, …}`, then one `{"sample": …}` or `{"error": …}` for each question. It ends when stdin ends, also in
-the middle of a question: keep stdin open until the answer is there.
+Its first line is `{"hello": 1, …}`, then one `{"sample": …}` or `{"error": …}` for each question. It ends when stdin
+ends, also in the middle of a question: keep stdin open until the answer is there.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def serve() -> int:
                 answer = {"sample": ticker.answer(question), "id": question.id}
             except Hangup:
                 return 0
-            except Exception as error:  # noqa: BLE001 - said to the caller, who may ask something else
+            except Exception as error:  # said to the caller, who may ask something else
                 answer = {"error": f"{type(error).__name__}: {error}"[:500], "id": question.id}
             _send(out, answer)
     except BrokenPipeError:

@@ -7,7 +7,7 @@ others of its share are then read by a child each.
 from __future__ import annotations
 
 import time
-from typing import Any, Dict, Hashable, List, Set
+from typing import Any, Dict, List, Set
 
 from ..model.plain import to_plain
 from ..model.sample import Process, Unseen
@@ -39,7 +39,7 @@ def scan(nursery: Nursery, root: str, known: Set[int], deadline: float, unseen: 
     now = time.monotonic()
     for size, end in ((_SHARE, now + (deadline - now) * _FIRST_ROUND), (1, deadline)):
         shares = [todo[place : place + size] for place in range(0, len(todo), size)]
-        tasks: Dict[Hashable, Task] = {number: _reader(root, share) for number, share in enumerate(shares)}
+        tasks: Dict[int, Task] = {number: _reader(root, share) for number, share in enumerate(shares)}
         answered: Set[int] = set()
         for outcome in nursery.run_all(tasks, end).values() if tasks else ():
             for part in outcome.parts:
@@ -51,10 +51,13 @@ def scan(nursery: Nursery, root: str, known: Set[int], deadline: float, unseen: 
                 for one in part["unseen"]:
                     refused[one["reason"]] = refused.get(one["reason"], 0) + 1
         todo = [one for one in todo if one.pid not in answered]
-    for one in todo:
-        unseen.append(to_plain(Unseen("scan", "timed-out", f"command line of {one.comm} did not answer", one.pid)))
-    for reason in sorted(refused):
-        if reason != "gone":  # it ended meanwhile: nothing is missing
-            detail = f"{refused[reason]} names or folders of processes that belong to others"
-            unseen.append({"probe": "scan", "reason": reason, "detail": detail})
+    unseen.extend(
+        to_plain(Unseen("scan", "timed-out", f"command line of {one.comm} did not answer", one.pid)) for one in todo
+    )
+    detail = "names or folders of processes that belong to others"
+    unseen.extend(
+        {"probe": "scan", "reason": reason, "detail": f"{refused[reason]} {detail}"}
+        for reason in sorted(refused)
+        if reason != "gone"  # it ended meanwhile: nothing is missing
+    )
     return found

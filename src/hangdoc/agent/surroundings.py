@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Dict, Hashable, List, Mapping, Set
+from typing import Any, Callable, Dict, List, Mapping, Set, Tuple
 
 from ..model.ask import Ask
 from ..model.sample import Process, Unseen
@@ -13,6 +13,7 @@ from . import wire
 from .isolate import Emit, Nursery, Task
 
 _LOCK_LINES = 4096
+Key = Tuple[str, int]  # probe, and the process (or the place in the question) that it is for
 
 
 def locks(root: str, unseen: List[Any]) -> List[str]:
@@ -52,7 +53,7 @@ def _stacks(root: str, process: Process, ours: Any, deadline: float) -> Callable
     return do
 
 
-def look(
+def look(  # noqa: PLR0913 - a tick's own state
     nursery: Nursery,
     root: str,
     ask: Ask,
@@ -69,7 +70,7 @@ def look(
     outcomes = nursery.run_all(tasks, deadline)
     fields: Dict[str, Any] = {}
     for key, outcome in outcomes.items():
-        probe, pid = key  # type: ignore[misc]
+        probe, pid = key
         for part in outcome.parts:
             unseen.extend(part.pop("unseen", ()))
             _put(fields, plain, probe, pid, part)
@@ -94,8 +95,8 @@ def _put(
             fields[name] = value
 
 
-def _tasks(root: str, ask: Ask, known: Dict[int, Process], deadline: float) -> Dict[Hashable, Task]:
-    tasks: Dict[Hashable, Task] = {}
+def _tasks(root: str, ask: Ask, known: Dict[int, Process], deadline: float) -> Dict[Key, Task]:
+    tasks: Dict[Key, Task] = {}
     alive = {pid: one for pid, one in known.items() if one.state not in "ZX"}
     if "sockets" in ask.probes:
         inodes = {

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Dict, Hashable, Iterable, List, Mapping, Optional, Set, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Set, Tuple
 
 from ..model.ask import Ask
 from ..model.plain import to_plain
@@ -59,7 +59,7 @@ class Ticker:
         first_end = began + max(0.15, ask.deadline_s * _FIRST_SHARE)
         plain = self.look_at(ask, members, first_end, unseen)
         if "scan" in ask.probes:
-            plain = {**scan(self.nursery, self.root, set(plain) | _own(self.parents), first_end, unseen), **plain}
+            plain = {**scan(self.nursery, self.root, set(plain) | self.own(self.parents), first_end, unseen), **plain}
         if "fds" in ask.probes:
             sample["locks"] = surroundings.locks(self.root, unseen)
         if not self.nursery.harmless_only:
@@ -89,7 +89,7 @@ class Ticker:
                 parents[pid] = known
         self.parents = parents
         found = {}
-        for pid in sorted(descendants(parents, ask.pids) - _own(parents)):
+        for pid in sorted(descendants(parents, ask.pids) - self.own(parents)):
             stat = processes.stat_of(self.root, pid)
             if stat is not None:
                 self.parents[pid] = stat.ppid
@@ -97,6 +97,10 @@ class Ticker:
             elif pid in ask.pids:
                 unseen.append(to_plain(Unseen("processes", "gone", f"there is no process {pid}", pid)))
         return found
+
+    def own(self, parents: Mapping[int, int]) -> Set[int]:
+        """This process and its children that could not be ended: no part of what is looked at."""
+        return {os.getpid()} | descendants(parents, self.nursery.unreaped)
 
     def steps(self, ask: Ask, process: Process) -> List[str]:
         """What a child has to do for a process."""
@@ -113,7 +117,7 @@ class Ticker:
     ) -> Dict[int, Dict[str, Any]]:
         """The members as plain values, each by a child of its own."""
         now, harmless = time.monotonic(), self.nursery.harmless_only
-        looks: Dict[Hashable, Task] = {}
+        looks: Dict[int, Task] = {}
         asked: Dict[int, List[str]] = {}
         for pid, process in members.items():
             identity = (pid, process.start)
@@ -200,7 +204,3 @@ def descendants(parents: Mapping[int, int], roots: Iterable[int]) -> Set[int]:
             found.add(pid)
             waiting.extend(children.get(pid, ()))
     return found
-
-
-def _own(parents: Mapping[int, int]) -> Set[int]:
-    return descendants(parents, (os.getpid(),))

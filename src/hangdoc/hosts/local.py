@@ -1,7 +1,8 @@
-"""The channel to an agent that is a child of ours: this machine, or any command that starts the same agent elsewhere."""
+"""The channel to an agent that is a child of ours: on this machine, or behind any command that starts it elsewhere."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -48,7 +49,7 @@ class CommandChannel:
         self._words: deque[bytes] = deque()
         self._buffer = bytearray()
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - the command is ours
+            self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -165,10 +166,8 @@ class CommandChannel:
 
     def _settle(self) -> None:
         """Give a process whose pipe broke a moment to end, so that its status and last words are known."""
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(0.5)
-        except subprocess.TimeoutExpired:
-            pass
 
     def _read(self, deadline: float) -> _Line:
         start = 0

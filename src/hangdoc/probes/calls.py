@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import time
 from dataclasses import replace
-from typing import Optional, Tuple
+from typing import List, Optional, Set, Tuple
 
 from ..model.sample import Thread
 from . import syscalls as sc
@@ -75,13 +75,13 @@ def monotonic(raw: Optional[bytes], clock: int) -> Optional[float]:
 
 
 def poll_fds(raw: Optional[bytes]) -> Tuple[int, ...]:
-    """Descriptors of an array of struct pollfd {int fd; short events, revents}; negative ones are ignored by poll(2)."""
+    """Descriptors of an array of struct pollfd {int fd; short events, revents}; poll(2) skips negative ones."""
     return tuple(fd for fd, _, _ in struct.iter_unpack("=ihh", raw or b"") if fd >= 0)
 
 
-def select_fds(sets: "list[Optional[bytes]]", count: int) -> Tuple[int, ...]:
+def select_fds(sets: List[Optional[bytes]], count: int) -> Tuple[int, ...]:
     """Descriptors in any of the bit sets."""
-    found = set()
+    found: Set[int] = set()
     for raw in sets:
         bits = int.from_bytes(raw or b"", "little")
         found.update(fd for fd in range(count) if bits >> fd & 1)

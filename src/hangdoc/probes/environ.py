@@ -6,20 +6,24 @@ import re
 from typing import Dict, List, Optional, Tuple
 
 from ..model.sample import Unseen
-from .procfs import Folder, say, text
+from .procfs import Folder, parse_stat, say, text
 from .redact import mask_variable
 
 _PREFIXES = (
     "VLLM_", "SGLANG_", "SGL_", "CUDA_", "NCCL_", "GLOO_", "TORCH", "PYTORCH_", "TORCHINDUCTOR_", "HF_", "HUGGINGFACE_",
     "HUGGING_FACE_", "TRANSFORMERS_", "PYTHON", "OMP_", "MKL_", "KMP_", "OPENBLAS_", "NUMEXPR_", "RAY_", "SLURM_",
-    "ROCR_", "HIP_", "HSA_", "RCCL_", "TRITON_", "FLASHINFER_", "FLASH_ATTENTION_", "UCX_", "NVSHMEM_", "TP_", "NVIDIA_",
-    "OMPI_", "PMI_", "PMIX_", "MC_", "MOONCAKE_", "NIXL_", "LMCACHE_", "DEEP_GEMM_", "DG_", "C10D_", "AITER_", "MODELSCOPE_",
+    "ROCR_", "HIP_", "HSA_", "RCCL_", "TRITON_", "FLASHINFER_", "FLASH_ATTENTION_", "UCX_", "NVSHMEM_",
+    "TP_", "NVIDIA_",
+    "OMPI_", "PMI_", "PMIX_", "MC_", "MOONCAKE_", "NIXL_", "LMCACHE_", "DEEP_GEMM_", "DG_", "C10D_",
+    "AITER_", "MODELSCOPE_",
 )  # fmt: skip
 _NAMES = frozenset(
     (
-        "LD_PRELOAD", "LD_LIBRARY_PATH", "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+        "LD_PRELOAD", "LD_LIBRARY_PATH", "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK",
+        "LOCAL_WORLD_SIZE",
         "NODE_RANK", "GROUP_RANK", "HOST_IP", "TMPDIR", "XDG_CACHE_HOME", "KUBERNETES_SERVICE_HOST", "HOSTNAME", "HOME",
-        "PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "TOKENIZERS_PARALLELISM", "SAFETENSORS_FAST_GPU", "MAX_JOBS", "CC", "CXX",
+        "PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "TOKENIZERS_PARALLELISM", "SAFETENSORS_FAST_GPU", "MAX_JOBS",
+        "CC", "CXX",
         "LC_ALL", "LANG", "container",
     )
 )  # fmt: skip
@@ -42,7 +46,7 @@ def overwritten(raw: bytes) -> bool:
 
 def parse(raw: bytes) -> Dict[str, str]:
     """The allow-listed variables of an intact area, masked."""
-    found = {}
+    found: Dict[str, str] = {}
     for entry in raw.split(b"\0"):
         name, equals, value = entry.partition(b"=")
         if equals and allowed(text(name)) and len(found) < _NUMBER_LIMIT:
@@ -54,10 +58,10 @@ def read(root: str, pid: int, unseen: List[Unseen]) -> Optional[Dict[str, str]]:
     """Allow-listed variables. None, with reason `overwritten`, when setproctitle wrote over the area."""
     try:
         with Folder(root, pid) as folder:
-            raw = folder.read("environ")
-            if not raw and folder.read("stat").rpartition(b")")[2].split()[:1] == [b"Z"]:
+            if parse_stat(folder.read("stat")).state in "ZX":
                 unseen.append(Unseen("environ", "zombie", "a zombie has no environment", pid))
                 return None
+            raw = folder.read("environ")
     except OSError as error:
         say(unseen, "environ", error, "environ", pid)
         return None
@@ -77,7 +81,7 @@ def limits(root: str, pid: int, unseen: List[Unseen]) -> Optional[Dict[str, Tupl
         return None
     found = {}
     for line in text(raw).splitlines()[1:]:
-        # "Max open files            1024                 1048576              files": columns are at least 2 blanks apart
+        # "Max open files       1024        1048576       files": columns are at least 2 blanks apart
         parts = re.split(r" {2,}", line.strip())
         if len(parts) >= 3:
             found[parts[0]] = (parts[1], parts[2])

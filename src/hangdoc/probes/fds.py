@@ -18,6 +18,7 @@ _ANONYMOUS = {
     "anon_inode:[inotify]": "inotify",
 }
 _TERMINAL = re.compile(r"^/dev/(?:pts/\d+|tty\w*|console|ptmx)$")
+_ORDINARY = ("/dev/shm/", "/dev/mqueue/", "/dev/hugepages/")  # noqa: S108 - prefixes of links, nothing is written
 _INFO_LIMIT = 1 << 18  # bytes of one fdinfo; an epoll set of thousands is the largest
 
 
@@ -32,7 +33,7 @@ def kind_of(target: str) -> Tuple[str, Optional[int]]:
         return "memfd", None
     if _TERMINAL.match(target):
         return "terminal", None
-    if target.startswith("/dev/") and not target.startswith(("/dev/shm/", "/dev/mqueue/", "/dev/hugepages/")):
+    if target.startswith("/dev/") and not target.startswith(_ORDINARY):
         return "device", None
     return ("file" if target.startswith("/") else "other"), None
 

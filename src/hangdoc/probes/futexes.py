@@ -189,11 +189,12 @@ def _rwlock_writer(value: int, word: int, words: Words, tids: Dict[int, int]) ->
 
 
 def _ownerless(value: int, word: int, words: Words, waiting: int) -> str:
-    """Kinds that nobody holds: semaphores (Python's locks are such) count their waiters beside, condition variables before."""
+    """Kinds that nobody holds: semaphores (Python's locks) count their waiters after, condition variables before."""
     if value == 0 and word == 0 and words.at(4) == waiting:
         return "semaphore"
     for signals in sc.COND_SIGNALS:
         count = words.at(sc.COND_WAITERS - signals)
-        if count is not None and waiting <= count >> 3 < 1 << 16 and value == word:
+        # The low bits of its word count no signals; a rwlock's words of 2 and 3 look the same otherwise.
+        if count is not None and waiting <= count >> 3 < 1 << 16 and value == word and not value & 3:
             return "condition"
     return "unknown"

@@ -9,6 +9,7 @@ live) only when `pagemap` says that its page is present and anonymous, which mea
 from __future__ import annotations
 
 import bisect
+import contextlib
 import os
 import struct
 from typing import List, Optional, Tuple
@@ -52,10 +53,8 @@ class Memory:
         self.starts = [one[0] for one in self.areas]
         self.mem = os.open("mem", os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder.fd)
         self.pagemap: Optional[int] = None
-        try:
+        with contextlib.suppress(OSError):
             self.pagemap = os.open("pagemap", os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder.fd)
-        except OSError:
-            pass
 
     def close(self) -> None:
         """Give the descriptors back."""

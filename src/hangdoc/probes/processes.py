@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..model.sample import Io, Process, Unseen
+from . import cgroups
 from .procfs import Folder, Stat, parse_stat, parse_status, say, text
 from .redact import mask, mask_arguments
 
@@ -43,7 +44,7 @@ def list_all(root: str = "/proc") -> Dict[int, Process]:
 
 def is_kernel_thread(process: Process) -> bool:
     """Whether it is a thread of the kernel, as seen from the host's own pid namespace."""
-    return process.pid == 2 and process.comm == "kthreadd" or process.ppid == 2
+    return process.ppid == 2 or (process.pid == 2 and process.comm == "kthreadd")
 
 
 def _basic(folder: Folder) -> Process:
@@ -56,8 +57,8 @@ def _basic(folder: Folder) -> Process:
         start=stat.start,
         state=stat.state,
         comm=stat.comm,
-        nspid=tuple(numbers[1:]),
-        uid=(_numbers(status.get("Uid", "")) or [None])[0],
+        nspid=tuple(numbers),
+        uid=next(iter(_numbers(status.get("Uid", ""))), None),
         num_threads=stat.num_threads,
         utime=stat.utime,
         stime=stat.stime,
@@ -87,7 +88,7 @@ def pending_stop(status: Dict[str, str]) -> bool:
 
 
 def fill(root: str, process: Process, unseen: List[Unseen]) -> Optional[Process]:
-    """The process with everything of the probe `processes`; may block. None when it is gone or another one has its pid."""
+    """The process with all of the probe `processes`; may block. None when it is gone or another one has its pid."""
     known = state(root, process.pid, process.start, unseen)
     return None if known is None else words(root, known, unseen)
 
@@ -122,7 +123,7 @@ def _counters(folder: Folder, process: Process, stat: Stat, unseen: List[Unseen]
         else:
             unseen.append(Unseen("processes", "denied", "exit_code reads 0 without permission", pid))
     try:
-        found["cgroup"] = text(folder.read("cgroup")).strip()
+        found["cgroup"] = cgroups.label(cgroups.paths(text(folder.read("cgroup"))))
         for field, name in () if zombie else (("pid_ns", "ns/pid"), ("net_ns", "ns/net"), ("mnt_ns", "ns/mnt")):
             found[field] = int(folder.link(name).split("[")[1].rstrip("]"))
     except OSError as error:
@@ -188,8 +189,8 @@ def is_title(raw: bytes, area: int, exe: Optional[str]) -> bool:
         return len(raw) < _CMDLINE_LIMIT
     if 0 < area < len(raw):
         return True
-    program = os.path.basename(text(piece))
-    named = exe is not None and os.path.basename(exe).split(" (deleted)")[0] in (program, program.lstrip("-"))
+    program = text(piece).rpartition("/")[2]
+    named = exe is not None and exe.rpartition("/")[2].split(" (deleted)")[0] in (program, program.lstrip("-"))
     if padding == 1:  # a program without arguments looks the same, save that its first word names a program
         return not named and not piece.startswith(b"/") and (b" " in piece or b":" in piece)
     return not named

@@ -110,7 +110,7 @@ class Stat:
 
 
 def parse_stat(raw: bytes) -> Stat:
-    """Decode a `stat` line. The name stands in parentheses and may hold blanks and parentheses itself. ValueError if torn."""
+    """Decode a `stat` line. ValueError if torn. The name stands in parentheses and may hold some itself."""
     opening, closing = raw.index(b"("), raw.rindex(b")")
     rest = raw[closing + 1 :].split()
     if len(rest) < 20:

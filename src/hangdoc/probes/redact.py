@@ -7,21 +7,30 @@ its pattern has only bounded or single repetitions, so that it is linear in the 
 from __future__ import annotations
 
 import re
-from typing import Iterable, List, Pattern, Tuple
+from typing import Iterable, List, Pattern, Sequence, Tuple
 
 HIDDEN = "***"
 _MASKED = r"\g<keep>" + HIDDEN
 
 # Names whose value is a secret, as the last word of an option, variable, key or attribute.
-_SECRET_NAME = (
-    r"(?:api[_-]?key|access[_-]?key(?:[_-]?id)?|secret[_-]?key|account[_-]?key|private[_-]?key|secret|passw(?:or)?d"
-    r"|passphrase|(?:auth|access|api|hub|hf|session|refresh|bearer|id)[_-]?token|credentials?|x-amz-signature)"
+_KEYS = ("api", "access", "secret", "account", "private")
+_TOKENS = ("auth", "access", "api", "hub", "hf", "session", "refresh", "bearer", "id")
+_HIDDEN_NAME = (
+    rf"(?:(?:{'|'.join(_KEYS)})[_-]?key(?:[_-]?id)?|secret|passw(?:or)?d|passphrase"
+    rf"|(?:{'|'.join(_TOKENS)})[_-]?token|credentials?|x-amz-signature)"
+)
+_HINTS = tuple(
+    f"{first}{between}{last}"
+    for last, firsts in (("key", _KEYS), ("token", _TOKENS))
+    for first in firsts
+    for between in ("", "_", "-")
 )
 # Values that say that there is no secret, or that only point at one.
-_NOT_A_SECRET = r"(?!(?:none|null|true|false|nil|\*\*\*)(?![\w-]))"
+_NOT_A_SECRET = r"(?!(?:none|null|true|false|nil|\*\*\*)(?![\w-]))"  # noqa: S105
 
 # (words of which one must be there in lower case, pattern); the group `keep` stays.
-_RULES: Tuple[Tuple[Tuple[str, ...], Pattern[str]], ...] = tuple(
+_Rule = Tuple[Tuple[str, ...], Pattern[str]]
+_RULES: Tuple[_Rule, ...] = tuple(
     (words, re.compile(pattern))
     for words, pattern in (
         (("hf_",), r"(?P<keep>\bhf_)[A-Za-z0-9]{8,}"),
@@ -39,22 +48,22 @@ _RULES: Tuple[Tuple[Tuple[str, ...], Pattern[str]], ...] = tuple(
         (("private key-----",), r"(?P<keep>-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----)[^-]+"),
         # --api-key VALUE, --api-key=VALUE, api_key='VALUE', "api_key": ["VALUE"], HF_TOKEN=VALUE
         (
-            ("key", "secret", "passw", "passphrase", "token", "credential", "signature"),
-            rf"(?i)(?P<keep>{_SECRET_NAME}['\"]?(?:[ \t]{{0,4}}[=:][ \t]{{0,4}}|[ \t]{{1,8}}(?<=[ \t])(?=[^-\s]))"
+            (*_HINTS, "secret", "passw", "passphrase", "credential", "x-amz-signature"),
+            rf"(?i)(?P<keep>{_HIDDEN_NAME}['\"]?(?:[ \t]{{0,4}}[=:][ \t]{{0,4}}|[ \t]{{1,8}}(?<=[ \t])(?=[^-\s]))"
             rf"[\[({{]?['\"]?){_NOT_A_SECRET}[^\s'\",;&\])}}]{{3,}}",
         ),
         (("token=",), rf"(?i)(?P<keep>\btoken=['\"]?){_NOT_A_SECRET}[^\s'\",;&\])}}]{{8,}}"),
         (("_token=",), rf"(?P<keep>\b[A-Z0-9_]{{0,64}}_TOKEN=['\"]?){_NOT_A_SECRET}[^\s'\",;&\])}}]{{3,}}"),
     )
 )
-_SECRET_OPTION = re.compile(rf"(?i)^--?[a-z0-9_-]{{0,64}}?(?:{_SECRET_NAME}|token)$")
-_SECRET_VARIABLE = re.compile(rf"(?i)(?:^|_)(?:{_SECRET_NAME}|token|key|pat)$")
+_SECRET_OPTION = re.compile(rf"(?i)^--?[a-z0-9_-]{{0,64}}?(?:{_HIDDEN_NAME}|token)$")
+_SECRET_VARIABLE = re.compile(rf"(?i)(?:^|_)(?:{_HIDDEN_NAME}|token|key|pat)$")
 _LONG = 4096
 
 
-def _mask_piece(piece: str) -> str:
+def _apply(piece: str, rules: Sequence[_Rule]) -> str:
     lower = piece.lower()
-    for words, pattern in _RULES:
+    for words, pattern in rules:
         if any(word in lower for word in words):
             piece = pattern.sub(_MASKED, piece)
     return piece
@@ -63,11 +72,12 @@ def _mask_piece(piece: str) -> str:
 def mask(text: str) -> str:
     """The text with every token or key in it replaced by `***`."""
     lower = text.lower()
-    if not any(word in lower for words, _ in _RULES for word in words):
+    rules = [rule for rule in _RULES if any(word in lower for word in rule[0])]
+    if not rules:
         return text
     if len(text) <= _LONG or "private key-----" in lower:
-        return _mask_piece(text)
-    return "".join([_mask_piece(line) for line in text.splitlines(keepends=True)])
+        return _apply(text, rules)
+    return "".join([_apply(line, rules) for line in text.splitlines(keepends=True)])
 
 
 def mask_arguments(arguments: Iterable[str]) -> Tuple[str, ...]:

@@ -142,7 +142,7 @@ class _Reader:
 
 
 def parse_syscall(raw: bytes) -> Tuple[Optional[int], Tuple[int, ...], Optional[int], Optional[int]]:
-    """(number, arguments, stack pointer, program counter) of `syscall`; number None when the thread runs or it is unseen."""
+    """(number, arguments, stack pointer, program counter) of `syscall`; number None when it runs or is unseen."""
     words = raw.split()
     if len(words) == 9:
         values = [int(word, 16) for word in words[1:]]
@@ -162,7 +162,7 @@ def restarted(number: Optional[int], args: Tuple[int, ...], wchan: Optional[str]
         return number
     for part, name in _RESTARTED:
         if part in wchan:
-            if name == "nanosleep" and args and args[0] < 4096:  # a clock's number, not a pointer
-                name = "clock_nanosleep"
-            return NUMBER.get(name, NUMBER.get("p" + name, number))
+            # clock_nanosleep begins with a clock's number, nanosleep with a pointer
+            real = "clock_nanosleep" if name == "nanosleep" and args and args[0] < 4096 else name
+            return NUMBER.get(real, NUMBER.get("p" + real, number))
     return number
