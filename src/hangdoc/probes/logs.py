@@ -210,7 +210,7 @@ def _read_all(
             lines=None if again else logfile.count_lines(fd, facts.st_size, COUNT_BUDGET_S),
             mtime=facts.st_mtime,
             inode=facts.st_ino,
-            chunks=logfile.chunks(fd, start, facts.st_size, ends[0], ends[1], redact.mask),
+            chunks=logfile.chunks(fd, start, facts, ends[0], ends[1], redact.mask),
             note="; ".join(part for part in (changed, _note(members, source)) if part),
         )
     return list(logs.values())
