@@ -35,8 +35,8 @@ def encode(value: Any) -> bytes:
 
 
 def _rename(plain: dict[str, Any], *, back: bool) -> dict[str, Any]:
-    for name, pairs in _RENAMED.items():
-        pairs = {new: old for old, new in pairs.items()} if back else pairs
+    for name, public in _RENAMED.items():
+        pairs = {new: old for old, new in public.items()} if back else public
         plain[name] = [{pairs.get(key, key): value for key, value in row.items()} for row in plain.get(name, [])]
     return plain
 

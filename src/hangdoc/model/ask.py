@@ -22,7 +22,7 @@ class Ask:
     id: int
     probes: Tuple[str, ...]  # names of hangdoc.probes.PROBES
     pids: Tuple[int, ...] = ()  # members known so far; their descendants are always added
-    stack_pids: Tuple[int, ...] = ()  # members whose Python stacks are wanted; empty = all members, when `stacks` is asked
+    stack_pids: Tuple[int, ...] = ()  # members whose Python stacks are wanted; empty = all members
     thread_pids: Tuple[int, ...] = ()  # members whose threads, fds are wanted; empty = all members
     logs: Tuple[str, ...] = ()  # further log files (--log)
     log_offsets: Dict[str, int] = field(default_factory=dict)  # path -> first byte wanted

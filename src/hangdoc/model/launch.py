@@ -19,7 +19,8 @@ class Rank:
     world: Optional[int] = None
 
     def __str__(self) -> str:
-        parts = [f"{name.upper()}{value}" for name, value in vars(self).items() if name != "world" and value is not None]
+        known = {name: value for name, value in vars(self).items() if name != "world" and value is not None}
+        parts = [f"{name.upper()}{value}" for name, value in known.items()]
         return " ".join(parts) or (f"rank {self.world}" if self.world is not None else "")
 
 
@@ -33,6 +34,7 @@ class Member:
     rank: Rank = Rank()
     title: str = ""  # what people see in ps, bounded
     ppid: int = 0
+    nspid: Optional[int] = None  # its number in its own pid namespace, where that differs
 
     @property
     def needed(self) -> bool:

@@ -35,7 +35,6 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [to_plain(one) for one in value]
     if is_dataclass(value):
-        return {
-            name: to_plain(getattr(value, name)) for name, default in _fields(type(value)) if getattr(value, name) != default
-        }
+        pairs = ((name, getattr(value, name), default) for name, default in _fields(type(value)))
+        return {name: to_plain(one) for name, one, default in pairs if one != default}
     raise TypeError(f"{type(value).__name__} has no JSON form")

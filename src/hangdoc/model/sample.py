@@ -44,7 +44,7 @@ class Thread:
     name: str = ""
     nstid: Optional[int] = None  # its number in its own pid namespace, where that differs
     wchan: Optional[str] = None  # kernel function it sleeps in; "0" when it runs
-    syscall: Optional[int] = None  # number of the system call it is blocked in; -1 blocked outside of one; None unseen or running
+    syscall: Optional[int] = None  # call it is blocked in; -1 blocked outside of one; None unseen or running
     args: Tuple[int, ...] = ()  # six arguments of that call
     sp: Optional[int] = None
     pc: Optional[int] = None

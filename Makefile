@@ -1,0 +1,44 @@
+# Everything runs from a fresh clone, without root and without an active virtual environment.
+# PYTHON names the interpreter for .venv; HANGLAB the folder of the real engines with planted faults.
+PYTHON ?=
+HANGLAB ?= ../shared/hanglab
+SCENARIOS ?= all
+ARGS ?=
+
+BIN := .venv/bin
+STAMP := .venv/installed
+
+.PHONY: demo test unit lint engines bench docs clean
+
+demo: $(STAMP)  ## a miniature server that really hangs, and its diagnosis
+	@$(BIN)/hangdoc demo $(ARGS)
+
+test: lint unit  ## everything that must hold
+
+unit: $(STAMP)
+	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 $(ARGS)
+
+lint: $(STAMP)  ## style, types, and which part may import which
+	@$(BIN)/ruff check --quiet
+	@$(BIN)/ruff format --check --quiet || { echo "not formatted: $(BIN)/ruff format"; exit 1; }
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports > .venv/imports.txt || { cat .venv/imports.txt; exit 1; }
+
+engines: $(STAMP)  ## real vLLM and SGLang with planted faults; SCENARIOS="id id" for some of them
+	@test -f $(HANGLAB)/hanglab.py || { echo "no hanglab in $(HANGLAB): make engines HANGLAB=FOLDER"; exit 2; }
+	@$(BIN)/python $(HANGLAB)/hanglab.py run $(SCENARIOS) -- $(CURDIR)/$(BIN)/hangdoc diagnose --pid {pid} --json
+
+bench: $(STAMP)  ## numbers to reach, measured beside their peers
+	@$(BIN)/python tests/bench $(ARGS)
+
+docs: $(STAMP)  ## write the documents that are generated from the code
+	@$(BIN)/python tools/generate_docs.py
+
+$(STAMP): pyproject.toml tools/find-python
+	@python=$$(tools/find-python $(PYTHON)) && echo "making .venv with $$python …" && "$$python" -m venv --clear .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	@$(BIN)/python -m pip install --quiet --editable . --group dev
+	@touch $@
+
+clean:
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

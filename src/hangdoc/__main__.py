@@ -1,0 +1,21 @@
+"""The `hangdoc` command. `--version` is answered here, before anything heavy is imported."""
+
+from __future__ import annotations
+
+import sys
+
+from . import __version__
+
+
+def main() -> int:
+    """Run the command line and return its exit status (cli/exits.py says what each means)."""
+    if sys.argv[1:] in (["--version"], ["-V"]):
+        print(f"hangdoc {__version__}")
+        return 0
+    from .cli.app import run  # noqa: PLC0415 - typer and rich cost 100 ms and more
+
+    return run(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

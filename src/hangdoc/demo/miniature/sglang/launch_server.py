@@ -1,0 +1,23 @@
+"""Start the miniature: `python -m sglang.launch_server --model-path FOLDER --tp 2 --port N`."""
+
+from __future__ import annotations
+
+import argparse
+
+from sglang.srt import process
+from sglang.srt.entrypoints.http_server import launch_server
+
+
+def run_server() -> None:
+    """Read the arguments and serve until the end."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--model-path", required=True)
+    parser.add_argument("--tp", type=int, default=2)
+    parser.add_argument("--port", type=int, default=30000)
+    parser.add_argument("--host", default="127.0.0.1")
+    launch_server(parser.parse_args())
+
+
+if __name__ == "__main__":
+    process.live_and_die_with_parent()
+    run_server()

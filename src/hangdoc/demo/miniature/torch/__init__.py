@@ -1,0 +1,1 @@
+"""Not PyTorch: what the miniature needs of it. See the miniature package sglang beside it."""

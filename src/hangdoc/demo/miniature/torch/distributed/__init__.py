@@ -1,0 +1,1 @@
+"""Collectives of the miniature, over TCP on the loopback device."""

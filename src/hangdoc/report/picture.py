@@ -1,0 +1,116 @@
+"""What several renderers need to know about a report: its victims, its folded blind spots, its headline. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from ..model.report import Culprit, Place, RankRow, Report, UnseenRow
+from .wording import MECHANISM_WORDS, duration, fold_labels, plural
+
+_JUST_NOW = 2.0  # seconds
+STUCK = frozenset({"hung", "suspect", "crashed"})
+
+
+@dataclass(frozen=True)
+class Group:
+    """Members with equal pictures."""
+
+    label: str  # "scheduler TP0-TP2, TP4-TP7"
+    count: int
+    mechanism: str  # in words
+    phase: str
+
+
+@dataclass(frozen=True)
+class Blind:
+    """Everything that could not be seen for one reason, with one fix."""
+
+    what: str  # "stacks of 4711, 4712"
+    count: int
+    reason: UnseenRow
+
+
+def several_hosts(report: Report) -> bool:
+    """Whether rows need their host to be told apart."""
+    return len({row.host for row in report.processes} | {row.host for row in report.culprits}) > 1
+
+
+def label(row: Culprit | RankRow, *, with_host: bool) -> str:
+    """ "scheduler TP1", and "on HOST" when there are several."""
+    name = f"{row.role} {row.rank}".strip()
+    return f"{name} on {row.host}" if with_host else name
+
+
+def place(where: Place | None) -> str:
+    """ "load_model (model_runner.py:210)"."""
+    return f"{where.function} ({where.file}:{where.line})" if where else ""
+
+
+def victims(report: Report) -> list[Group]:
+    """The needed members that are not culprits, grouped by what they do; empty unless something is stuck."""
+    if report.verdict not in STUCK or not report.culprits:
+        return []
+    named = {(one.host, one.pid) for one in report.culprits}
+    return groups([row for row in report.ranks if (row.host, row.pid) not in named])
+
+
+def groups(rows: list[RankRow]) -> list[Group]:
+    """Rows with the same group folded into one, the largest first."""
+    by_group: dict[tuple[int, str], list[RankRow]] = defaultdict(list)
+    for row in rows:
+        by_group[row.group, row.role].append(row)
+    folded = [
+        Group(
+            label=f"{role} {fold_labels(row.rank for row in members)}".strip(),
+            count=len(members),
+            mechanism=MECHANISM_WORDS[members[0].mechanism],
+            phase=members[0].phase or "",
+        )
+        for (_, role), members in by_group.items()
+    ]
+    return sorted(folded, key=lambda one: (-one.count, one.label))
+
+
+def blind_spots(report: Report) -> list[Blind]:
+    """What could not be seen, folded by equal reason and fix, in the order in which the reasons first came."""
+    by_fix: dict[tuple[str, str], list[UnseenRow]] = defaultdict(list)
+    for row in report.unseen:
+        by_fix[row.reason, row.fix].append(row)
+    return [Blind(what=_what(rows), count=len(rows), reason=rows[0]) for rows in by_fix.values()]
+
+
+def _what(rows: list[UnseenRow]) -> str:
+    probes = list(dict.fromkeys(row.probe for row in rows))
+    pids = list(dict.fromkeys(row.pid for row in rows if row.pid is not None))
+    shown = ", ".join(probes[:4]) + (f" and {len(probes) - 4} more" if len(probes) > 4 else "")
+    if not pids:
+        return shown
+    if len(pids) > 3:
+        return f"{shown} of {plural(len(pids), 'process', 'processes')}"
+    return f"{shown} of {', '.join(str(pid) for pid in pids)}"
+
+
+def headline(report: Report) -> str:
+    """Engine, parallelism and phase in one line: "SGLang 0.5.23 · post-load, step 6 of 12, for 20 min"."""
+    engine = " ".join(part for part in (report.engine.name, report.engine.version) if part)
+    now = report.phase
+    if now is None:
+        return engine
+    step = f", step {now.ordinal} of {now.of}" if now.ordinal and now.of else ""
+    since = f", for {duration(now.since_s)}" if now.since_s is not None else ""
+    late = f" (expected {duration(now.expected_s)})" if now.expected_s is not None else ""
+    return f"{engine} · {now.id}{step}{since}{late}"
+
+
+def clocks(report: Report) -> list[str]:
+    """The clocks that are known, in words."""
+    known = report.clocks
+    pairs = (
+        ("started {} ago", known.age_s),
+        ("nothing moved for {}" if (known.quiet_s or 0) >= _JUST_NOW else "moved just now", known.quiet_s),
+        ("log silent for {}", known.since_log_s),
+        ("no progress for {}", known.since_progress_s),
+        ("a time-out ends it in {}", known.evidence_lost_in_s),
+    )
+    return [text.format(duration(seconds)) for text, seconds in pairs if seconds is not None]

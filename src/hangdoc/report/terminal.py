@@ -1,0 +1,188 @@
+"""The report for a terminal: what matters fits on one screen, `verbose` shows the rest. Report in, text out.
+
+Only `rich.text.Text` carries what others wrote, never markup, and every piece goes through `safe.clean` first.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..model.report import Cause, Culprit, Report
+from ..model.words import Verdict
+from . import details
+from .picture import blind_spots, clocks, headline, label, place, several_hosts, victims
+from .safe import clean
+from .wording import CERTAINTY_WORDS, MECHANISM_WORDS, REASON_WORDS, VERDICT_WORDS, duration, plural, rate
+
+NARROWEST, WIDEST = 60, 200
+_STYLES: dict[Verdict, str] = {
+    "ready": "bold green",
+    "progressing": "bold green",
+    "slow": "bold yellow",
+    "suspect": "bold yellow",
+    "hung": "bold red",
+    "crashed": "bold red",
+    "undecided": "bold magenta",
+}
+# Rows of one kind that fit on one screen; the others are counted.
+_CULPRITS, _REASONS, _STEPS, _BLIND, _CAUSES, _MOVING = 3, 5, 4, 4, 3, 3
+
+Row = tuple[str, Text]
+
+
+def render(report: Report, *, width: int = 80, colour: bool = False, verbose: bool = False) -> str:
+    """The report as text with a line end. `width` in columns, held between 60 and 200."""
+    sink = io.StringIO()
+    console = Console(
+        file=sink,
+        width=max(NARROWEST, min(WIDEST, width)),
+        force_terminal=colour,
+        color_system="standard" if colour else None,
+        no_color=not colour,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+    )
+    grid = Table.grid(padding=(0, 2, 0, 0), expand=False)
+    grid.add_column(no_wrap=True, style="bold" if colour else "")
+    grid.add_column(overflow="fold")
+    for name, text in _screen(report, verbose=verbose):
+        grid.add_row(name, text)
+    for line in _title(report):
+        console.print(line, soft_wrap=False)
+    console.print(grid)
+    if verbose:
+        for part in details.parts(report):
+            console.print(part)
+    else:
+        console.print(Text("-v shows every rank, process, log and stack; --json has all of it.", style="dim"))
+    return "".join(f"{line.rstrip()}\n" for line in sink.getvalue().splitlines())
+
+
+def text(value: str, limit: int = 400, style: str = "") -> Text:
+    """Text of others, made safe and bounded."""
+    return Text(clean(value, limit), style=style)
+
+
+def _title(report: Report) -> Iterator[Text]:
+    if report.hangdoc.provisional:
+        yield Text("PROVISIONAL: still looking, this may change", style="reverse")
+    first = Text(report.verdict.upper(), style=_STYLES[report.verdict])
+    if report.verdict != "undecided":  # how sure one is of knowing too little says nothing
+        first.append(f" ({CERTAINTY_WORDS[report.confidence]})", style="not bold")
+    first.append(f"  {clean(headline(report), 200)}", style="not bold default")
+    yield first
+    yield text(report.summary or VERDICT_WORDS[report.verdict], 600)
+    if report.retracted:
+        yield Text(f"An earlier look said {report.retracted}; that is taken back.")
+    yield Text("")
+
+
+def _screen(report: Report, *, verbose: bool) -> Iterator[Row]:
+    yield from _culprits(report, verbose=verbose)
+    yield from _listed(
+        "Victims", [Text(f"{clean(one.label)}: {one.mechanism}") for one in victims(report)], 3, verbose=verbose
+    )
+    yield from _listed("Clocks", [Text(" · ".join(clocks(report)))] if clocks(report) else [], 1, verbose=verbose)
+    yield from _listed("Why", [text(f"- {reason}") for reason in report.reasons], _REASONS, verbose=verbose)
+    yield from _listed("Causes", [_cause(cause) for cause in report.causes], _CAUSES, verbose=verbose)
+    yield from _listed("Moving", _moving(report), _MOVING, verbose=verbose)
+    yield from _listed("Log", _log(report), 2, verbose=verbose)
+    yield from _listed("Ports", _ports(report), 2, verbose=verbose)
+    steps = [text(f"{number}. {step}") for number, step in enumerate(_steps(report), 1)]
+    yield from _listed("Next", steps, _STEPS, verbose=verbose)
+    yield from _listed("Wrong if", [text(report.disprove)] if report.disprove else [], 1, verbose=verbose)
+    yield from _listed("Unseen", _blind(report), _BLIND, verbose=verbose)
+
+
+def _listed(name: str, lines: list[Text], limit: int, *, verbose: bool) -> Iterator[Row]:
+    """Rows under one name; what is over `limit` is counted unless everything is wanted."""
+    shown = lines if verbose else lines[:limit]
+    for number, line in enumerate(shown):
+        yield (name if number == 0 else "", line)
+    if len(lines) > len(shown):
+        yield ("", Text(f"and {len(lines) - len(shown)} more", style="dim"))
+
+
+def _culprits(report: Report, *, verbose: bool) -> Iterator[Row]:
+    hosts = several_hosts(report)
+    shown = report.culprits if verbose else report.culprits[:_CULPRITS]
+    for number, one in enumerate(shown):
+        name = ("Culprit" if len(report.culprits) == 1 else "Culprits") if number == 0 else ""
+        yield (name, _who(one, hosts=hosts))
+        if one.detail:
+            yield ("", text(one.detail))
+        where = place(one.frame)
+        if where:
+            yield ("", text(f"in {where}"))
+        if one.object:
+            yield ("", text(f"waits for {one.object}"))
+    if len(report.culprits) > len(shown):
+        yield ("", Text(f"and {len(report.culprits) - len(shown)} more", style="dim"))
+
+
+def _who(one: Culprit, *, hosts: bool) -> Text:
+    thread = f", thread {one.tid}" if one.tid is not None and one.tid != one.pid else ""
+    inside = f", {one.nstid} in its container" if one.nstid is not None and one.nstid != one.tid else ""
+    line = text(f"{label(one, with_host=hosts)} (PID {one.pid}{thread}{inside})", style="bold")
+    since = f" for {duration(one.since_s)}" if one.since_s is not None else ""
+    line.append(f": {MECHANISM_WORDS[one.mechanism]}{since} ({CERTAINTY_WORDS[one.certainty]})", style="not bold")
+    return line
+
+
+def _cause(cause: Cause) -> Text:
+    return text(f"{cause.id} ({CERTAINTY_WORDS[cause.confidence]}): {cause.title}")
+
+
+def _steps(report: Report) -> list[str]:
+    """The report's own next steps, then those of its causes, each once."""
+    return list(dict.fromkeys([*report.next, *(step for cause in report.causes for step in cause.next)]))
+
+
+def _moving(report: Report) -> list[Text]:
+    """What moved, progress first; with a stuck launch also what only idles, for it explains the noise."""
+    order = {"progress": 0, "work": 1, "idling": 2}
+    rows = sorted((row for row in report.progress if row.moved), key=lambda row: order[row.kind])
+    return [
+        text(
+            " ".join(
+                part for part in (f"{row.channel}:", rate(row.rate, row.unit), row.detail, _weight(row.kind)) if part
+            )
+        )
+        for row in rows
+    ]
+
+
+def _weight(kind: str) -> str:
+    return {"progress": "(progress)", "work": "(work)", "idling": "(idling, does not count)"}[kind]
+
+
+def _log(report: Report) -> list[Text]:
+    lines = [text(f"last line: {log.tail[-1].strip()}", 240) for log in report.logs if log.tail]
+    if not report.logs:
+        lines.append(Text("no log was found"))
+    if report.phase and report.phase.next_line and report.verdict != "ready":
+        lines.append(text(f"a good start prints next: {report.phase.next_line}", 240))
+    return lines
+
+
+def _ports(report: Report) -> list[Text]:
+    return [
+        text(f"{port.port} {port.state}" + (f", health: {port.health}" if port.health else "")) for port in report.ports
+    ]
+
+
+def _blind(report: Report) -> list[Text]:
+    lines = []
+    for spot in blind_spots(report):
+        fix = f". To see it: {spot.reason.fix}" if spot.reason.fix else ""
+        lines.append(text(f"- {spot.what}: {REASON_WORDS[spot.reason.reason]}{fix}"))
+    if report.undecided:
+        lines.append(Text(f"- {plural(len(report.undecided), 'known cause')} could not be judged for want of facts"))
+    return lines

@@ -1,0 +1,103 @@
+"""The command line as people call it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+import hangdoc
+from hangdoc.cli import app
+from hangdoc.cli.exits import Stop
+
+
+def _call(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "hangdoc", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, **more},
+    )
+
+
+def test_version_is_instant() -> None:
+    began = time.monotonic()
+    done = _call("--version")
+    seconds = time.monotonic() - began
+    assert done.stdout == f"hangdoc {hangdoc.__version__}\n"
+    assert seconds < 2, "the bar of 0.1 s is measured by make bench; this only finds an import of everything"
+    loaded = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "hangdoc", "--version"], capture_output=True, text=True, check=True
+    ).stderr
+    assert not {"typer", "rich", "msgspec", "jinja2"} & {
+        line.rpartition("|")[2].strip() for line in loaded.splitlines()
+    }
+
+
+def test_help_names_every_command() -> None:
+    done = _call("--help")
+    assert done.returncode == 0
+    for name, purpose in app.COMMANDS.items():
+        assert name in done.stdout
+        assert purpose.split()[0] in done.stdout
+
+
+@pytest.mark.parametrize("name", [name for name in app.COMMANDS if importlib.util.find_spec(f"hangdoc.cli.{name}")])
+def test_every_command_explains_itself(name: str) -> None:
+    done = _call(name, "--help")
+    assert done.returncode == 0, done.stderr
+    assert "Usage: hangdoc" in done.stdout
+
+
+@pytest.mark.parametrize("words", [(), ("nonsense",), ("--nonsense",), ("demo", "--nonsense"), ("agent",)])
+def test_wrong_usage_is_status_2_with_a_message(words: tuple[str, ...]) -> None:
+    done = _call(*words)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "message"),
+    [
+        (Stop("no such PID 7", "hangdoc ps lists them", 2), 2, "no such PID 7"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (ValueError("oops"), 70, "ValueError: oops"),
+    ],
+)
+def test_errors_become_one_message(
+    error: BaseException, status: int, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_: object) -> int:
+        raise error
+
+    monkeypatch.setattr(app, "_run", fail)
+    assert app.run(["diagnose"]) == status
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert message in told.err
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    # head closes the pipe before anything is written into it
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {sys.executable} -m hangdoc --help | true"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
+
+
+def test_output_that_the_terminal_cannot_show_is_escaped() -> None:
+    done = _call("nönsense", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
