@@ -220,7 +220,7 @@ def test_a_fifo_is_never_opened(tmp_path: Path) -> None:
     both = python(f"import os, time; os.dup2(os.open({str(output)!r}, os.O_RDWR), 1); os.dup2(1, 2); time.sleep(100)")
     try:
         until(lambda: Path(f"/proc/{waiting.pid}/wchan").read_text() not in ("0", ""))
-        until(lambda: os.readlink(f"/proc/{both.pid}/fd/1") == str(output))
+        until(lambda: str(Path(f"/proc/{both.pid}/fd/1").readlink()) == str(output))
         found, unseen = look(both.pid, extra=(str(fifo),))
         assert {one.path: one.via for one in found} == {str(fifo): "pipe", str(output): "pipe"}
         assert [one.reason for one in unseen] == ["unsupported"]

@@ -56,7 +56,7 @@ def start_of(path: str, inode: int, size: int, offsets: Dict[str, int]) -> Tuple
     return (None, "truncated") if wanted > size else (wanted, "")
 
 
-def chunks(  # noqa: PLR0913, PLR0917
+def chunks(
     fd: int, start: Optional[int], facts: os.stat_result, head: int, tail: int, mask: Callable[[str], str]
 ) -> Tuple[LogChunk, ...]:
     """The text after `start` (the whole file when None), masked, with the offset and number of bytes each stands for.

@@ -30,7 +30,7 @@ class Source:
     inode: Optional[int] = None  # of the file, where the descriptor's table gave it
 
 
-def read(  # noqa: PLR0913, PLR0917
+def read(
     root: str,
     members: Dict[int, Process],
     extra: Tuple[str, ...],
