@@ -58,7 +58,7 @@ def complain(message: str, hint: str = "", status: int = exits.USAGE) -> int:
 def _run(arguments: Sequence[str]) -> int:
     wanted = next((word for word in arguments if not word.startswith("-")), None)
     everything = _COMPLETION in os.environ
-    app = _build(lambda name: everything or name == wanted)
+    app = build(lambda name: everything or name == wanted)
     try:
         result = app(args=list(arguments), prog_name="hangdoc", standalone_mode=False)
     except Exception as error:
@@ -69,7 +69,7 @@ def _run(arguments: Sequence[str]) -> int:
     return result if isinstance(result, int) else exits.OK
 
 
-def _build(load: Callable[[str], bool]) -> typer.Typer:
+def build(load: Callable[[str], bool]) -> typer.Typer:
     """The whole application; commands that `load` refuses are names with a help text only."""
     app = typer.Typer(
         name="hangdoc",
