@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from hangdoc.report import wording
 from hangdoc.report.schema import report_schema_text
 
 DOCS = Path(__file__).parents[1] / "docs"
-LISTS: dict[str, tuple[str, Mapping[str, str]]] = {
+LISTS: dict[str, tuple[str, Mapping[Any, str]]] = {
     "Verdicts": ("What hangdoc says about a launch.", wording.VERDICT_WORDS),
     "Certainty": ("How sure it is.", wording.CERTAINTY_WORDS),
     "Phases": ("Steps of a start, in the usual order; an engine's profile says which exist.", wording.PHASE_WORDS),
