@@ -37,7 +37,7 @@ def test_release(version: str, numbers: tuple[int, ...]) -> None:
         ("1.0", "", True),
     ],
 )
-def test_within(version: str | None, ranges: str, inside: bool) -> None:  # noqa: FBT001
+def test_within(version: str | None, ranges: str, inside: bool) -> None:
     assert within(version, ranges) is inside
 
 
