@@ -206,7 +206,7 @@ def test_a_mark_holds_only_for_its_versions() -> None:
     [
         ("INFO [shm_broadcast.py:1] No available shared memory broadcast block found in 60 seconds.", VLLM),
         (
-            "(APIServer pid=1) DEBUG 11-29 14:02:51 [u.py:1] Waiting for 1 local, 0 remote core engine proc(s) to start",
+            "(APIServer pid=1) DEBUG 11-29 14:02:51 Waiting for 1 local, 0 remote core engine proc(s) to start",
             VLLM,
         ),
         ("[2026-11-29 16:31:21 TP1] Gated launch (still waiting)", SGLANG),
