@@ -169,7 +169,10 @@ def test_a_tick_follows_descendants_and_takes_over_threads_that_did_not_run() ->
     with running(["sh", "-c", "sleep 300 & echo ready; wait"]) as (pid, _):
         ticker = Ticker()
         first = answer(ticker, Ask(1, STATE, pids=(pid,)))
-        child = next(one for one in first.processes.values() if one.ppid == pid)
+        child = next(one for one in first.processes.values() if one.ppid == pid)  # maybe not yet `sleep`
+        eventually(lambda: processes.fill("/proc", child, []).cmdline == ("sleep", "300"))  # type: ignore[union-attr]
+        first = answer(ticker, Ask(1, STATE, pids=(pid,)))
+        child = first.processes[child.pid]
         assert set(first.processes) == {pid, child.pid}
         assert child.comm == "sleep"
         assert child.cmdline == ("sleep", "300")

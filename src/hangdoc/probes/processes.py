@@ -104,7 +104,7 @@ def state(root: str, pid: int, start: Optional[float], unseen: List[Unseen]) -> 
             process = _basic(folder)
             return replace(process, **_counters(folder, process, stat, unseen))
     except (OSError, ValueError) as error:
-        unseen.append(Unseen("processes", "gone", f"process {pid}: {error}", pid))
+        unseen.append(Unseen("processes", "gone", f"process {pid} has ended", pid))
         return None
 
 

@@ -46,7 +46,7 @@ def test_text_is_always_json(raw: bytes) -> None:
         (b"", 0, None, False),
     ],
 )
-def test_titles_and_arguments_are_told_apart(raw: bytes, area: int, exe: str | None, title: bool) -> None:  # noqa: FBT001
+def test_titles_and_arguments_are_told_apart(raw: bytes, area: int, exe: str | None, title: bool) -> None:
     assert processes.is_title(raw, area, exe) is title
 
 
@@ -70,7 +70,7 @@ def test_arguments_of_two_words_or_more_are_never_a_title(words: list[str]) -> N
         (b"A=1\0\0\0\0\0", True),
     ],
 )
-def test_an_overwritten_environment_is_recognised(raw: bytes, overwritten: bool) -> None:  # noqa: FBT001
+def test_an_overwritten_environment_is_recognised(raw: bytes, overwritten: bool) -> None:
     assert environ.overwritten(raw) is overwritten
 
 
@@ -254,9 +254,9 @@ def test_links_of_descriptors_have_kinds() -> None:
         "anon_inode:inotify": ("inotify", None),
         "/dev/pts/3": ("terminal", None),
         "/dev/nvidia0": ("device", None),
-        "/dev/shm/x": ("file", None),  # noqa: S108
+        "/dev/shm/x": ("file", None),
         "/memfd:x (deleted)": ("memfd", None),
-        "/tmp/pipe:[12]": ("file", None),  # noqa: S108
+        "/tmp/pipe:[12]": ("file", None),
         "anon_inode:[io_uring]": ("other", None),
     }
     assert {target: fds.kind_of(target) for target in kinds} == kinds
