@@ -18,7 +18,7 @@ _ANONYMOUS = {
     "anon_inode:[inotify]": "inotify",
 }
 _TERMINAL = re.compile(r"^/dev/(?:pts/\d+|tty\w*|console|ptmx)$")
-_ORDINARY = ("/dev/shm/", "/dev/mqueue/", "/dev/hugepages/")
+_ORDINARY = ("/dev/shm/", "/dev/mqueue/", "/dev/hugepages/")  # noqa: S108 - prefixes of links, nothing is written
 _INFO_LIMIT = 1 << 18  # bytes of one fdinfo; an epoll set of thousands is the largest
 
 

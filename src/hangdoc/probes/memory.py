@@ -16,7 +16,7 @@ from typing import List, Optional, Tuple
 
 from .procfs import PAGE, Folder
 
-_SHARED = ("/dev/shm/", "/memfd:", "/SYSV", "/dev/zero", "/anon_hugepage")
+_SHARED = ("/dev/shm/", "/memfd:", "/SYSV", "/dev/zero", "/anon_hugepage")  # noqa: S108 - prefixes of `maps`
 _ANONYMOUS = ("[heap]", "[stack", "[anon")
 _PRESENT, _FILE_OR_SHARED = 1 << 63, 1 << 61  # bits of an entry of `pagemap`, Documentation/admin-guide/mm/pagemap.rst
 _ADDRESSES = 1 << 63
