@@ -12,9 +12,12 @@ def main() -> int:
     if sys.argv[1:] in (["--version"], ["-V"]):
         print(f"hangdoc {__version__}")
         return 0
-    from .cli.app import run  # noqa: PLC0415 - typer and rich cost 100 ms and more
+    try:
+        from .cli.app import run  # noqa: PLC0415 - typer and rich cost 100 ms and more
 
-    return run(sys.argv[1:])
+        return run(sys.argv[1:])
+    except KeyboardInterrupt:  # during the import; later ones end in `run`
+        return 130
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from harness import Row, seconds
 from hangdoc.report import terminal
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "golden"))
-from reports import hung  # noqa: E402
+from reports import hung
 
 RANKS, BAR_MS = 1024, 200
 

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 MNT_DETACH = 2
+MS_PRIVATE_ALL = 0x4000 | 0x40000  # MS_REC | MS_PRIVATE
+CLONE_NEWNS = 0x20000
 # Answers FUSE_INIT (fuse(4): in header 40 bytes, out header 16), takes every other request and keeps silent.
 DAEMON = r"""
 import os, struct, sys
@@ -28,9 +30,30 @@ while True:
 
 
 @contextlib.contextmanager
+def private_mounts(libc: ctypes.CDLL) -> Iterator[None]:
+    """A mount namespace of our own, so that no other process, and no other test, meets the silent mount."""
+    home, here = os.open("/proc/thread-self/ns/mnt", os.O_RDONLY), Path.cwd()
+    try:
+        if libc.unshare(CLONE_NEWNS) != 0 or libc.mount(None, b"/", None, MS_PRIVATE_ALL, None) != 0:
+            pytest.skip("no mount namespace can be made here")
+        try:
+            yield
+        finally:
+            assert libc.setns(home, CLONE_NEWNS) == 0
+            os.chdir(here)
+    finally:
+        os.close(home)
+
+
+@contextlib.contextmanager
 def silent_mount(point: Path) -> Iterator[Path]:
     """Mount it; afterwards the daemon's end aborts every request and the mount is taken away."""
     libc = ctypes.CDLL(None, use_errno=True)
+    with private_mounts(libc):
+        yield from _silent_mount(libc, point)
+
+
+def _silent_mount(libc: ctypes.CDLL, point: Path) -> Iterator[Path]:
     try:
         device = os.open("/dev/fuse", os.O_RDWR)
     except OSError as error:

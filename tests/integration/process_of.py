@@ -28,7 +28,7 @@ def process_of(pid: int) -> Process:
     table = {}
     for entry in os.scandir(f"/proc/{pid}/fd"):
         try:
-            table[int(entry.name)] = fd_of(int(entry.name), os.readlink(entry.path))
+            table[int(entry.name)] = fd_of(int(entry.name), str(Path(entry.path).readlink()))
         except OSError:
             continue
     status = Path(f"/proc/{pid}/status").read_text()
@@ -40,7 +40,7 @@ def process_of(pid: int) -> Process:
         state=stat[0],
         comm="",
         nspid=tuple(map(int, nspid.group(1).split())) if nspid else (),
-        exe=os.readlink(f"/proc/{pid}/exe"),
+        exe=str(Path(f"/proc/{pid}/exe").readlink()),
         cmdline=tuple(Path(f"/proc/{pid}/cmdline").read_text().split("\0")[:-1]),
         fds=table,
     )

@@ -110,6 +110,11 @@ def test_refused() -> None:
     assert ask(port).detail == "refused"
 
 
+def test_a_server_on_one_address_only() -> None:
+    with server(lambda link: link.sendall(b"HTTP/1.1 200 OK\r\n\r\n"), "127.0.0.2") as port:
+        assert ask(port).status == 200
+
+
 def test_ipv6_only() -> None:
     try:
         with server(lambda link: link.sendall(b"HTTP/1.1 200 OK\r\n\r\n"), "::1") as port:

@@ -26,7 +26,7 @@ def probers(silent: Path) -> list[int]:
         except ChildProcessError:
             break
     name = mounts._name(next(one.device for one in mounts.own() if one.point == str(silent)))
-    return [int(entry) for entry in os.listdir("/proc") if entry.isdigit() and _comm(entry) == name]
+    return [int(one.name) for one in Path("/proc").iterdir() if one.name.isdigit() and _comm(one.name) == name]
 
 
 def _comm(pid: str) -> str:
@@ -44,7 +44,7 @@ def test_this_host() -> None:
     assert found.mem_available is not None
     assert 0 < found.mem_available <= found.mem_total
     assert found.uid == os.geteuid()
-    assert found.net_ns == int(os.readlink("/proc/self/ns/net")[5:-1])
+    assert found.net_ns == int(str(Path("/proc/self/ns/net").readlink())[5:-1])
     assert len(found.cgroups) == 1
     assert found.dead_mounts == ()
     assert all(one.probe == "host" for one in unseen)

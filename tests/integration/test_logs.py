@@ -78,6 +78,24 @@ def test_a_file_is_read_whole_then_from_where_it_was_left(writer: subprocess.Pop
     assert (third.chunks, third.lines) == ((), 2)
 
 
+def test_a_secret_that_is_written_in_two_halves_stays_masked(writer: subprocess.Popen[bytes], log: Path) -> None:
+    with log.open("ab") as out:
+        out.write(b"first\ntoken hf_se")
+        out.flush()
+        (found,), _ = look(writer.pid)
+        assert text(found) == "first\n"
+        out.write(b"cret\n")
+    (found,), _ = look(writer.pid, offsets={str(log): found.chunks[-1].offset + found.chunks[-1].size})
+    assert text(found) == "token ***\n"
+
+
+def test_a_line_that_is_not_gone_on_with_is_given(writer: subprocess.Popen[bytes], log: Path) -> None:
+    log.write_bytes(b"Password? ")
+    os.utime(log, (1, 1))
+    (found,), _ = look(writer.pid)
+    assert text(found) == "Password? "
+
+
 def test_one_log_of_two_members_is_one(log: Path) -> None:
     with log.open("ab") as out:
         children = [python(WAIT, stdout=out, stderr=out) for _ in range(2)]
@@ -202,7 +220,7 @@ def test_a_fifo_is_never_opened(tmp_path: Path) -> None:
     both = python(f"import os, time; os.dup2(os.open({str(output)!r}, os.O_RDWR), 1); os.dup2(1, 2); time.sleep(100)")
     try:
         until(lambda: Path(f"/proc/{waiting.pid}/wchan").read_text() not in ("0", ""))
-        until(lambda: os.readlink(f"/proc/{both.pid}/fd/1") == str(output))
+        until(lambda: str(Path(f"/proc/{both.pid}/fd/1").readlink()) == str(output))
         found, unseen = look(both.pid, extra=(str(fifo),))
         assert {one.path: one.via for one in found} == {str(fifo): "pipe", str(output): "pipe"}
         assert [one.reason for one in unseen] == ["unsupported"]
@@ -238,10 +256,30 @@ def test_closed_output() -> None:
         end(child)
 
 
-def test_missing_and_denied_are_said(tmp_path: Path) -> None:
+def test_missing_is_said(tmp_path: Path) -> None:
     found, unseen = look(extra=(str(tmp_path / "none"),))
     assert [(one.via, one.chunks) for one in found] == [("option", ())]
     assert [one.reason for one in unseen] == ["gone"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
+def test_denied_is_said(writer: subprocess.Popen[bytes], log: Path) -> None:
+    log.chmod(0o600)
+    members = {writer.pid: process_of(writer.pid)}
+    mine, its = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.setgid(65534)
+        os.setuid(65534)
+        unseen: list[Unseen] = []
+        found = logs.read("/proc", members, (str(log),), {}, unseen)
+        said = sorted({one.reason for one in unseen} | {one.via for one in found})
+        os.write(its, ",".join(said).encode())
+        os._exit(0)
+    os.close(its)
+    os.waitpid(child, 0)
+    assert os.read(mine, 100) == b"denied,file,option"
+    os.close(mine)
 
 
 def test_container_log_behind_a_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,7 +60,7 @@ def test_stacks_with_host_tids(target: subprocess.Popen[bytes]) -> None:
     main = by_function["<module>"]
     assert [frame.function for frame in main.frames] == ["at_the_top", "<module>"]
     assert main.tid == target.pid
-    assert {str(one.tid) for one in stacks} == set(os.listdir(f"/proc/{target.pid}/task"))
+    assert {str(one.tid) for one in stacks} == {one.name for one in Path(f"/proc/{target.pid}/task").iterdir()}
 
 
 def test_a_stopped_target_is_read_and_stays_stopped(target: subprocess.Popen[bytes]) -> None:
@@ -148,7 +148,7 @@ def test_tids_of_another_pid_namespace_are_mapped() -> None:
         process = process_of(pid)
         assert process.nspid == (pid, 1)
         stacks, _, _ = dump(pid)
-        assert {one.tid for one in stacks or []} == set(map(int, os.listdir(f"/proc/{pid}/task")))
+        assert {one.tid for one in stacks or []} == {int(one.name) for one in Path(f"/proc/{pid}/task").iterdir()}
     finally:
         end(outer)
 
@@ -156,7 +156,7 @@ def test_tids_of_another_pid_namespace_are_mapped() -> None:
 def test_no_python_and_no_process() -> None:
     child = subprocess.Popen(["sleep", "100"])
     try:
-        until(lambda: os.readlink(f"/proc/{child.pid}/exe").endswith("sleep") or state(child.pid) == "S")
+        until(lambda: str(Path(f"/proc/{child.pid}/exe").readlink()).endswith("sleep") or state(child.pid) == "S")
         process = process_of(child.pid)
         stacks, _, unseen = dump(child.pid)
         assert stacks is None

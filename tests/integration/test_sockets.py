@@ -145,14 +145,14 @@ def elsewhere() -> Iterator[tuple[int, int, int]]:
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="needs root and unshare")
 def test_another_network_namespace() -> None:
-    before = os.readlink("/proc/self/ns/net")
+    before = str(Path("/proc/self/ns/net").readlink())
     with elsewhere() as (pid, port, listener):
         unseen: list[Unseen] = []
         rows = sockets.read("/proc", {ME: process_of(ME), pid: process_of(pid)}, {listener}, unseen)
         found = next(row for row in rows if row.inode == listener)
         assert (found.state, found.local, unseen) == ("LISTEN", f"127.0.0.1:{port}", [])
-        assert found.net_ns == int(os.readlink(f"/proc/{pid}/ns/net")[5:-1])
-        assert os.readlink("/proc/self/ns/net") == before
+        assert found.net_ns == int(str(Path(f"/proc/{pid}/ns/net").readlink())[5:-1])
+        assert str(Path("/proc/self/ns/net").readlink()) == before
         answer = health.ask("/proc", HealthAsk(pid, port, "/health"))
         if answer.detail == "":  # without `ip` its loopback is down
             assert answer.status == 200

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..engines.profile import PhaseSpec
 from ..model import report as r
 from ..model.sample import Thread
 from . import floors
@@ -21,7 +20,6 @@ def assemble(
     view: View | None,
     pictures: Sequence[Picture],
     judgement: Judgement,
-    order: Sequence[PhaseSpec],
     version: str,
     mode: str,
     *,
@@ -50,7 +48,7 @@ def assemble(
         disprove=disproof(named)
         if named and judgement.verdict in ("suspect", "hung") and judgement.confidence != "certain"
         else None,
-        phase=_phase(view, judgement, order),
+        phase=_phase(view, judgement),
         clocks=_clocks(view, judgement, pictures),
         processes=[_process(view, one) for one in pictures],
         logs=_logs(view),
@@ -120,13 +118,13 @@ def _version(view: View) -> str | None:
     return None
 
 
-def _phase(view: View, judgement: Judgement, order: Sequence[PhaseSpec]) -> r.PhaseNow | None:
+def _phase(view: View, judgement: Judgement) -> r.PhaseNow | None:
     if judgement.phase is None or judgement.phase not in view.phases:
         return None
     place = view.phases.index(judgement.phase)
-    spec = order[place]
+    spec = view.order[place]
     since = phase_since(view, judgement.behind) if judgement.behind else None
-    return r.PhaseNow(judgement.phase, since, spec.ceiling_s, place + 1, len(order), spec.next_line or None)
+    return r.PhaseNow(judgement.phase, since, spec.ceiling_s, place + 1, len(view.order), spec.next_line or None)
 
 
 def _clocks(view: View, judgement: Judgement, pictures: Sequence[Picture]) -> r.Clocks:

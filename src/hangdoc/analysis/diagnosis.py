@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..engines import launches, load, phases
-from ..engines.profile import PhaseSpec, Profile
+from ..engines.profile import Profile
 from ..model.launch import Launch
 from ..model.report import Report
 from ..model.sample import Sample
-from ..model.words import Phase
 from .assemble import assemble
 from .history import History
 from .judge import Judgement, judge
 from .logbook import Logbook
 from .pictures import picture
+from .structure import assume_waits
 from .view import Picture, View
 
 
@@ -61,39 +61,26 @@ class Diagnosis:
             return []
         found = [picture(view, track) for _, track in sorted(self.history.tracks.items())]
         meanings = {one.member.pid: (one.means,) for one in found}
-        raised = phases.lift(
-            self._order(view.launch), view.launch, {one.member.pid: one.phase for one in found}, meanings
-        )
-        return [replace(one, phase=raised[one.member.pid]) for one in found]
+        raised = phases.lift(view.order, view.launch, {one.member.pid: one.phase for one in found}, meanings)
+        return assume_waits(view.launch, [replace(one, phase=raised[one.member.pid]) for one in found])
 
     def judgement(self, *, ended: bool = False) -> Judgement:
         """The verdict on what was seen so far; `ended` when no more samples will come."""
         view = self._view()
         if view is None:
             return Judgement("undecided", "hint", missing=("no sample of the launch",))
-        return judge(view, self.pictures(), self._order(view.launch), ended=ended)
+        return judge(view, self.pictures(), ended=ended)
 
     def report(self, version: str, *, mode: str = "live", ended: bool = True) -> Report:
         """The report on what was seen so far. `version` is hangdoc's; without `ended` it is provisional."""
         view = self._view()
-        pictures = self.pictures()
-        return assemble(
-            view,
-            pictures,
-            self.judgement(ended=ended),
-            self._order(view.launch) if view else (),
-            version,
-            mode,
-            ended=ended,
-        )
-
-    def _order(self, launch: Launch) -> tuple[PhaseSpec, ...]:
-        return phases.order(self._profiles[launch.engine], launch)
+        judgement = self.judgement(ended=ended)
+        return assemble(view, self.pictures(), judgement, version, mode, ended=ended)
 
     def _view(self) -> View | None:
         launch = self.history.launch
         if launch is None or self._logbook is None:
             return None
-        ids: tuple[Phase, ...] = tuple(spec.id for spec in self._order(launch))
-        arch = self.history.facts.arch if self.history.facts else "x86_64"
-        return View(self.history, self._logbook, self._profiles[launch.engine], launch, ids, arch or "x86_64")
+        profile = self._profiles[launch.engine]
+        arch = self.history.facts.arch if self.history.facts else ""
+        return View(self.history, self._logbook, profile, launch, phases.order(profile, launch), arch or "x86_64")

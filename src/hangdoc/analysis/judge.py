@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..engines.profile import PhaseSpec
-from ..model.words import Certainty, Phase, Role, Verdict
+from ..model.words import Certainty, Phase, Verdict
 from . import floors
+from .structure import depth
 from .view import Picture, View
-
-# Where the chain of waits ends when everyone waits: ranks before the engine core before the front end.
-_DEPTH: dict[Role, int] = {"scheduler": 4, "worker": 4, "engine-core": 3, "dp-controller": 2, "dp-coordinator": 2}
 
 
 @dataclass(frozen=True)
@@ -29,7 +26,7 @@ class Judgement:
     pending: bool = False  # a definite fact was seen that has not been stable for long enough yet
 
 
-def judge(view: View, pictures: Sequence[Picture], order: Sequence[PhaseSpec], *, ended: bool = False) -> Judgement:
+def judge(view: View, pictures: Sequence[Picture], *, ended: bool = False) -> Judgement:
     """Judge every needed member. `ended` says that no more samples will come: stillness is then judged as it is."""
     needed = [one for one in pictures if one.member.needed]
     dead = _dead(view, needed)
@@ -51,7 +48,7 @@ def judge(view: View, pictures: Sequence[Picture], order: Sequence[PhaseSpec], *
     behind = furthest_behind(view, needed)
     if behind is None:
         return Judgement("undecided", "hint", missing=("no needed member of the launch could be looked at",))
-    late = _overdue(view, needed, behind, order)
+    late = _overdue(view, needed, behind)
     found = Judgement("undecided", "hint", behind=behind, phase=behind.phase, pending=bool(definite), overdue=late)
     who = f"{behind.member.label} (pid {behind.member.pid})"
     if behind.moving:
@@ -136,11 +133,22 @@ def furthest_behind(view: View, needed: Sequence[Picture]) -> Picture | None:
     def place(one: Picture) -> int:
         return view.phases.index(one.phase) if one.phase in view.phases else -1
 
-    free = [one for one in needed if not one.victim and not one.idle]
+    free = [one for one in needed if not one.victim and not one.idle and (one.definite or _has_a_part(view, one))]
     if free:
         return min(free, key=lambda one: (0 if one.definite else 1, place(one), *stillness(one)))
     waiting = [one for one in needed if not one.idle] or list(needed)
-    return min(waiting, key=lambda one: (-_DEPTH.get(one.member.role, 1), *stillness(one), place(one)))
+    return min(waiting, key=lambda one: (-depth(one.member), *stillness(one), place(one)))
+
+
+_EVERYBODYS: tuple[Phase, ...] = ("import", "warmup", "ready")
+
+
+def _has_a_part(view: View, one: Picture) -> bool:
+    """Whether its role goes through any step of the start: a detokenizer does not, and a wait of it that nobody can name is
+    its own business."""
+    return one.phase is not None or any(
+        one.member.role in spec.roles and spec.id not in _EVERYBODYS for spec in view.order
+    )
 
 
 def culprits_of(needed: Sequence[Picture], behind: Picture) -> list[Picture]:
@@ -154,22 +162,27 @@ def culprits_of(needed: Sequence[Picture], behind: Picture) -> list[Picture]:
     return [behind, *(one for one in same if one is not behind)]
 
 
-def _overdue(view: View, needed: Sequence[Picture], behind: Picture, order: Sequence[PhaseSpec]) -> bool:
+def _overdue(view: View, needed: Sequence[Picture], behind: Picture) -> bool:
     since = phase_since(view, behind)
-    spec = next((one for one in order if one.id == behind.phase), None)
+    spec = next((one for one in view.order if one.id == behind.phase), None)
     if spec is not None and since is not None and since > spec.ceiling_s:
         return True
     return behind.phase is not None and _passed_long_ago(view, needed, behind)
 
 
 def _passed_long_ago(view: View, needed: Sequence[Picture], behind: Picture) -> bool:
-    """Whether a sibling rank left this phase so long ago that waiting is no explanation."""
+    """Whether a sibling rank left this phase so long ago that waiting is no explanation.
+
+    Only a line that every rank prints tells that the other one has not come so far; otherwise its own stack must say so.
+    """
+    seen_there = behind.means.phase == behind.phase
     place = view.phases.index(behind.phase) if behind.phase in view.phases else -1
     for one in needed:
         if one.member.role != behind.member.role or one.member.pid == behind.member.pid:
             continue
         for mark, at in view.written(one.member).marks:
-            if at is not None and mark.phase in view.phases and view.phases.index(mark.phase) > place:
+            told = mark.every_rank or seen_there
+            if told and at is not None and mark.phase in view.phases and view.phases.index(mark.phase) > place:
                 passed = _wall_now(view) - at
                 took = _duration(view, one, behind.phase)
                 if passed > max(floors.SIBLING_S, 1.5 * took):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..engines.meanings import Meaning
-from ..engines.profile import Profile
+from ..engines.profile import PhaseSpec, Profile
 from ..model.launch import Launch, Member
 from ..model.sample import Socket, Stack
 from ..model.words import ROLES, Mechanism, Phase
@@ -48,8 +48,13 @@ class View:
     logbook: Logbook
     profile: Profile
     launch: Launch
-    phases: tuple[Phase, ...]
+    order: tuple[PhaseSpec, ...]  # the phases that this launch goes through
     arch: str
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """Ids of these phases, first to last."""
+        return tuple(spec.id for spec in self.order)
 
     def written(self, member: Member) -> Written:
         """What this member wrote, empty when nothing is known to be its own."""

@@ -34,17 +34,17 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit status. Never lets an exception out."""
     _forgive_encoding()
     try:
-        return _run(arguments)
+        status = _run(arguments)
     except exits.Stop as stop:
-        return complain(str(stop), stop.hint, stop.status)
+        status = complain(str(stop), stop.hint, stop.status)
     except KeyboardInterrupt:
-        return complain("interrupted", status=exits.INTERRUPTED)
+        status = complain("interrupted", status=exits.INTERRUPTED)
     except BrokenPipeError:
-        # Whoever read our output has enough of it; a second complaint at exit would come from the flush.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return exits.OK
-    except Exception as error:
-        return _defect(error)
+        status = exits.OK
+    except Exception as error:  # the boundary: a traceback would end with status 1, that is "hung"
+        status = _defect(error)
+    _flush()
+    return status
 
 
 def complain(message: str, hint: str = "", status: int = exits.USAGE) -> int:
@@ -58,7 +58,7 @@ def complain(message: str, hint: str = "", status: int = exits.USAGE) -> int:
 def _run(arguments: Sequence[str]) -> int:
     wanted = next((word for word in arguments if not word.startswith("-")), None)
     everything = _COMPLETION in os.environ
-    app = _build(lambda name: everything or name == wanted)
+    app = build(lambda name: everything or name == wanted)
     try:
         result = app(args=list(arguments), prog_name="hangdoc", standalone_mode=False)
     except Exception as error:
@@ -69,7 +69,7 @@ def _run(arguments: Sequence[str]) -> int:
     return result if isinstance(result, int) else exits.OK
 
 
-def _build(load: Callable[[str], bool]) -> typer.Typer:
+def build(load: Callable[[str], bool]) -> typer.Typer:
     """The whole application; commands that `load` refuses are names with a help text only."""
     app = typer.Typer(
         name="hangdoc",
@@ -121,6 +121,14 @@ def _defect(error: Exception) -> int:
         raise error
     hint = "this is a defect of hangdoc; HANGDOC_DEBUG=1 shows where it happened"
     return complain(f"{type(error).__name__}: {error}", hint, exits.INTERNAL)
+
+
+def _flush() -> None:
+    """Write out what is buffered; when nobody reads it any more, drop it, for Python would complain at its end."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _forgive_encoding() -> None:

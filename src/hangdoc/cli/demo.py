@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,8 +17,7 @@ import typer
 from .. import codec
 from ..demo.stage import Stage, StageError
 from ..model.report import Report
-from ..report import terminal
-from . import exits
+from . import exits, screen
 
 _DIAGNOSIS_S = 120.0
 _KEEP_S = 600.0
@@ -38,16 +36,15 @@ def command(
         raise exits.Stop("the demo needs Linux: this system has no /proc")
     signal.signal(signal.SIGTERM, _leave)
     fate = "starts well" if good else "dead-locks in one scheduler after its weights"
-    _note(f"starting a miniature SGLang that {fate} …")
+    screen.note(f"starting a miniature SGLang that {fate} …")
     try:
         with Stage(hang=not good) as stage:
             stage.wait()
-            _note(f"$ hangdoc diagnose --pid {stage.pid}")
+            screen.note(f"$ hangdoc diagnose --pid {stage.pid}")
             report = diagnose(stage.pid)
-            sys.stdout.write(terminal.render(report, width=_width(), colour=sys.stdout.isatty()))
-            sys.stdout.flush()
+            screen.show(report)
             right = report.verdict == "ready" if good else names(report, stage.planted)
-            _note(_conclusion(stage, good=good, right=right))
+            screen.note(_conclusion(stage, good=good, right=right))
             if keep:
                 _keep(stage)
     except StageError as error:
@@ -79,21 +76,13 @@ def _conclusion(stage: Stage, *, good: bool, right: bool) -> str:
 
 
 def _keep(stage: Stage) -> None:
-    _note(f"it stays for {_KEEP_S / 60:.0f} min or until Ctrl-C; its log is {stage.log}")
-    _note(f"try: hangdoc diagnose --pid {stage.pid} -v")
+    screen.note(f"it stays for {_KEEP_S / 60:.0f} min or until Ctrl-C; its log is {stage.log}")
+    screen.note(f"try: hangdoc diagnose --pid {stage.pid} -v")
     try:
         threading.Event().wait(_KEEP_S)
     except KeyboardInterrupt:
-        _note("ended")
+        screen.note("ended")
 
 
 def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt  # so that the miniature is cleared up as after Ctrl-C
-
-
-def _width() -> int:
-    return shutil.get_terminal_size((80, 24)).columns
-
-
-def _note(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

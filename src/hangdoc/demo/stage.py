@@ -68,10 +68,13 @@ class Stage:
 
     def close(self) -> None:
         """End every process of the miniature and remove its files. May be called twice."""
+        self._process.terminate()  # a launcher that ends in order collects its children
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(3)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)  # a session of its own: the group is the launcher and all its children
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(5)
+            self._process.wait(3)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def __enter__(self) -> Stage:

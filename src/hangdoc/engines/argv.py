@@ -33,7 +33,7 @@ class Program:
 
 
 def program(cmdline: Sequence[str] | None) -> Program:
-    """Tell the program from its interpreter: `python -u -m x.y a` runs "-m x.y", `python /bin/vllm serve` "/bin/vllm"."""
+    """Tell the program from its interpreter: `python -u -m x.y` runs "-m x.y", `python /bin/vllm` runs "/bin/vllm"."""
     words = tuple(cmdline or ())
     if not words or not words[0]:
         return Program("none")
@@ -47,7 +47,10 @@ def program(cmdline: Sequence[str] | None) -> Program:
         if not word.startswith("--") and word[-1:] in ("m", "c") and not word.startswith(("-X", "-W")):  # -um, -Ic
             return Program("python", (f"-{word[-1]} {' '.join(words[at + 1 : at + 2])}", *words[at + 2 :]))
         at += 2 if word in _INTERPRETER_VALUES else 1
-    return Program("python", words[at:])
+    script = words[at : at + 1]
+    if " " in posixpath.dirname("".join(script)):  # blanks part words: a folder with one in its name is left out
+        script = (posixpath.basename(script[0]),)
+    return Program("python", (*script, *words[at + 1 :]))
 
 
 def _key(word: str, aliases: Mapping[str, str]) -> str:

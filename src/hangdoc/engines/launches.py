@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from ..model.launch import Launch
@@ -52,11 +52,11 @@ def _children(processes: Mapping[int, Process]) -> dict[int, list[int]]:
     return found
 
 
-def _descendants(root: int, children: Mapping[int, list[int]]) -> list[int]:
-    """Below `root`, parents before their children, siblings in the order in which they were started."""
+def _descendants(root: int, children: Mapping[int, list[int]], taken: Collection[int] = ()) -> list[int]:
+    """Below `root`, parents before their children, siblings in the order of their start; not what others have taken."""
     found: list[int] = []
     border = [root]
-    seen = {root}
+    seen = {root, *taken}
     while border:
         border = [child for pid in border for child in children.get(pid, ()) if child not in seen]
         seen.update(border)
@@ -148,13 +148,16 @@ def _without_launcher(
             groups.setdefault((engine, _own_script(pid, sample.processes)), []).append(pid)
     found = []
     for (engine, script), pids in groups.items():
-        if script is not None:
-            found.append(_launch(script, known[engine], sample, _descendants(script, children)))
+        tops = [pid for pid in ([script] if script is not None else pids) if pid not in taken]
+        if not tops:
             continue
-        below = [pid for top in pids for pid in (top, *_descendants(top, children))]
+        below = [pid for top in tops for pid in (top, *_descendants(top, children, {*taken, *tops}))]
         launch = _launch(below[0], known[engine], sample, below[1:])
-        oldest = min(launch.needed or tuple(launch.members.values()), key=lambda one: (one.start, one.pid))
-        found.append(replace(launch, root=oldest.pid))
+        if script is None:
+            oldest = min(launch.needed or tuple(launch.members.values()), key=lambda one: (one.start, one.pid))
+            launch = replace(launch, root=oldest.pid)
+        taken.update(launch.members)
+        found.append(launch)
     return found
 
 

@@ -1,6 +1,6 @@
 """What a log line says: its writer, mark, progress, time; tracebacks. Pure, linear in the text.
 
-Written for 100,000 lines a second: one automaton holds all patterns of an engine, writers are looked up by their prefix.
+Written for 100,000 lines a second: one automaton holds all patterns of an engine, a writer is looked up by its prefix.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class Line(NamedTuple):
     message: str  # without prefix, level and time
     mark: Mark | None
     bar: Bar | None
-    chatter: bool  # only says "still waiting"
-    fatal: bool  # announces the end
+    chatter: bool = False  # only says "still waiting"
+    fatal: bool = False  # announces the end
 
 
 @dataclass(frozen=True)
@@ -121,15 +121,15 @@ class Reader:
 
     def __init__(self, profile: Profile, version: str | None) -> None:
         """Compile. Takes some milliseconds."""
-        self._marks = tuple(mark for mark in profile.marks if within(version, mark.versions))
-        self._chatter_from = len(self._marks)
+        self.marks = tuple(mark for mark in profile.marks if within(version, mark.versions))
+        self._chatter_from = len(self.marks)
         self._fatal_from = self._chatter_from + len(profile.chatter)
         self._prefixes = tuple((re.compile(one.match), one) for one in profile.prefixes)
         self._writers: dict[str, tuple[Writer, int]] = {}
         options = re2.Options()
         options.max_mem = 64 << 20
         self._set: Any = re2.Set.SearchSet(options)
-        for text in (*(mark.match for mark in self._marks), *profile.chatter, *profile.fatal):
+        for text in (*(mark.match for mark in self.marks), *profile.chatter, *profile.fatal):
             self._set.Add(text)
         self._set.Compile()
 
@@ -142,9 +142,9 @@ class Reader:
         for index in hits:
             if index >= self._chatter_from:
                 break
-            roles = self._marks[index].roles
+            roles = self.marks[index].roles
             if not roles or who.role is None or who.role in roles:
-                return self._marks[index]
+                return self.marks[index]
         return None
 
     def mark(self, line: str) -> Mark | None:
@@ -188,7 +188,7 @@ class Reader:
         who, message = self.writer(line)
         hits = self.hits(line)
         if not hits:
-            return Line(line, who, message, None, progress_of(line), False, False)
+            return Line(line, who, message, None, progress_of(line))
         chatter = any(self._chatter_from <= index < self._fatal_from for index in hits)
         return Line(line, who, message, self._mark(hits, who), progress_of(line), chatter, hits[-1] >= self._fatal_from)
 

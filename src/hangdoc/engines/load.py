@@ -127,4 +127,4 @@ def pattern(text: str) -> Any:
     try:
         return re2.compile(text)
     except re2.error as error:
-        raise DataError(f"pattern {text!r}", error) from error
+        raise DataError(text, error) from error

@@ -5,19 +5,41 @@ from __future__ import annotations
 import re
 import socket
 import time
-from typing import Optional, Tuple
+from typing import Iterator, Optional, Tuple
 
 from ..model.ask import HealthAsk
 from ..model.sample import Health
+from . import procnet
 from .namespaces import socket_in
 
 LOOPBACKS = ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
 STATUS = re.compile(rb"HTTP/1\.[01] ([1-5][0-9][0-9])(?: [^\r\n]*)?\r?\n")
 ANSWER_LIMIT = 4096
+ADDRESS_LIMIT = 4
+
+
+def addresses(root: str, wanted: HealthAsk) -> Iterator[Tuple[socket.AddressFamily, str]]:
+    """Where to ask: both loopbacks, then, when they refused, the addresses that somebody listens on at that port.
+
+    A server that was given a `--host` of its own listens there only; the kernel keeps such a request on this machine.
+    """
+    yield from LOOPBACKS
+    try:
+        rows = procnet.read(root, wanted.pid, None)
+    except OSError:
+        return
+    hosts = dict.fromkeys(
+        (row.family, row.local.rpartition(":")[0].strip("[]"))
+        for row in rows
+        if row.state == "LISTEN" and row.family != "unix" and row.local.endswith(f":{wanted.port}")
+    )
+    for _, host in list(hosts)[:ADDRESS_LIMIT]:
+        if host not in ("0.0.0.0", "::", "127.0.0.1", "::1"):  # noqa: S104 - compared, not bound
+            yield (socket.AF_INET6 if ":" in host else socket.AF_INET), host
 
 
 def ask(root: str, wanted: HealthAsk, deadline_s: float = 2.0) -> Health:
-    """One GET on loopback, answered within the deadline or not. Never follows a redirect, never reads more than 4 kB.
+    """One GET on this machine, answered within the deadline or not. No redirect is followed, at most 4 kB are read.
 
     `detail` says why there is no status: "refused", "no answer in 2.0 s", "not HTTP", "closed without an answer",
     or why the network namespace of the process could not be entered.
@@ -25,13 +47,13 @@ def ask(root: str, wanted: HealthAsk, deadline_s: float = 2.0) -> Health:
     began = time.monotonic()
     status: Optional[int] = None
     detail = "refused"
-    for family, host in LOOPBACKS:
+    for family, host in addresses(root, wanted):
         try:
             with socket_in(root, wanted.pid, family, socket.SOCK_STREAM) as link:
                 status, detail = _exchange(link, host, wanted, began + deadline_s)
             break
         except ConnectionRefusedError:
-            continue  # it may listen on the other loopback
+            continue  # it may listen on another address
         except socket.timeout:
             detail = f"no answer in {deadline_s:.1f} s"
             break
@@ -46,7 +68,7 @@ def ask(root: str, wanted: HealthAsk, deadline_s: float = 2.0) -> Health:
             break
         except (OSError, ValueError, AttributeError) as error:
             if family == socket.AF_INET6:
-                break  # no IPv6 here: what IPv4 said stands
+                continue  # no IPv6 here
             detail = str(error)
             break
     return Health(wanted.pid, wanted.port, wanted.path, status, detail, round(time.monotonic() - began, 3))

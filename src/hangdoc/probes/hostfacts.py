@@ -13,6 +13,7 @@ from .namespaces import net_ns
 from .reading import number, reason, text_or_none
 
 PRESSURE = ("cpu", "io", "memory")
+SHM = "/dev/shm"  # noqa: S108
 
 
 def read(root: str, members: Dict[int, Process], unseen: List[Unseen]) -> HostFacts:
@@ -23,7 +24,7 @@ def read(root: str, members: Dict[int, Process], unseen: List[Unseen]) -> HostFa
     """
     memory = meminfo(text_or_none(f"{root}/meminfo") or "")
     slow, dead = _mounts(root, members)
-    shm_total, shm_free = _shm()
+    shm_total, shm_free = _shm(root, members)
     unseen.extend(Unseen("host", "timed-out", f"mount {point} did not answer within 0.5 s") for point in dead)
     return HostFacts(
         name=socket.gethostname(),
@@ -108,10 +109,15 @@ def _ns_number(link: str) -> Optional[int]:
         return None
 
 
-def _shm() -> Tuple[Optional[int], Optional[int]]:
-    """(size, free) of /dev/shm, which is memory and answers always."""
+def _shm(root: str, members: Dict[int, Process]) -> Tuple[Optional[int], Optional[int]]:
+    """(size, free) of /dev/shm as the first member sees it (a container has its own), else of ours.
+
+    Asked only where it is a tmpfs: that is memory and answers always.
+    """
+    views = [(pid, mounts_path(root, pid, SHM)) for pid in sorted(members)] + [(os.getpid(), SHM)]
+    path = next((path for pid, path in views if _is_tmpfs(root, pid, SHM)), None)
     try:
-        stat = os.statvfs("/dev/shm")  # noqa: S108
+        stat = os.statvfs(path or "")
     except OSError:
         return None, None
     return stat.f_frsize * stat.f_blocks, stat.f_frsize * stat.f_bavail
@@ -131,6 +137,11 @@ def _mounts(root: str, members: Dict[int, Process]) -> Tuple[Dict[str, str], Lis
                 points.setdefault(one.device, (one.point, mounts_path(root, pid, one.point)))
     silent = set(mounts.dead([(device, path) for device, (_, path) in points.items()]))
     return kinds, sorted(point for point, path in points.values() if path in silent)
+
+
+def _is_tmpfs(root: str, pid: int, path: str) -> bool:
+    mount = mounts.mount_of(path, mounts.of_process(root, pid))
+    return mount is not None and mount.point == path and mount.kind == "tmpfs"
 
 
 def mounts_path(root: str, pid: int, point: str) -> str:

@@ -10,6 +10,7 @@ from ..model.sample import LogChunk
 from . import logtext
 
 BLOCK = 1 << 20
+SETTLED_S = 0.3  # a line that was not gone on with for so long may never be finished: a prompt, a progress bar
 
 
 def count_lines(fd: int, size: int, budget_s: float) -> Optional[int]:
@@ -55,16 +56,18 @@ def start_of(path: str, inode: int, size: int, offsets: Dict[str, int]) -> Tuple
     return (None, "truncated") if wanted > size else (wanted, "")
 
 
-def chunks(  # noqa: PLR0913, PLR0917
-    fd: int, start: Optional[int], size: int, head: int, tail: int, mask: Callable[[str], str]
+def chunks(
+    fd: int, start: Optional[int], facts: os.stat_result, head: int, tail: int, mask: Callable[[str], str]
 ) -> Tuple[LogChunk, ...]:
     """The text after `start` (the whole file when None), masked, with the offset and number of bytes each stands for.
 
     Where something is left out between two pieces they are cut at line ends, as a secret must not escape its mask in
-    two halves. Container records are never cut: an unfinished last one is left for the next time.
+    two halves; for the same reason a line that is not finished waits until nothing was written for a while.
+    Container records are never cut: an unfinished last one is left for the next time.
     """
     found = []
-    pieces = logtext.plan(start or 0, size, head, tail)
+    pieces = logtext.plan(start or 0, facts.st_size, head, tail)
+    being_written = time.time() - facts.st_mtime < SETTLED_S
     for number, (offset, length) in enumerate(pieces):
         data = _read(fd, offset, length)
         gap_after = number + 1 < len(pieces)
@@ -73,7 +76,7 @@ def chunks(  # noqa: PLR0913, PLR0917
             continue
         front, data = logtext.cut(data, from_line=number > 0, to_line=gap_after or bool(wrapped))
         if not gap_after:
-            data = logtext.whole_characters(data)
+            data = logtext.whole_characters(logtext.finished(data) if being_written else data)
         text = logtext.clip(logtext.unwrap(logtext.decode(data)))
         if data:
             found.append(LogChunk(offset=offset + front, text=mask(text), size=len(data)))

@@ -12,7 +12,7 @@ from . import logfile, mounts, readers, redact
 from .reading import NotRegular, below, open_regular, reason, text_or_none
 
 COUNT_BUDGET_S = 0.7  # counting the lines of a large file, on a first look
-COUNT_AGAIN_BUDGET_S = 0.05
+COUNT_AGAIN_SIZE = 8 << 20  # on later looks only files up to this size are counted again, which takes 4 ms
 DELETED = " (deleted)"
 
 
@@ -27,9 +27,10 @@ class Source:
     fd: Optional[int] = None  # its descriptor there
     reader: Optional[int] = None
     note: str = ""
+    inode: Optional[int] = None  # of the file, where the descriptor's table gave it
 
 
-def read(  # noqa: PLR0913, PLR0917
+def read(
     root: str,
     members: Dict[int, Process],
     extra: Tuple[str, ...],
@@ -42,7 +43,8 @@ def read(  # noqa: PLR0913, PLR0917
 
     A first look takes the whole file when it is no longer than head plus tail, else both ends. A file that is shorter
     than its offset is read from its start, and its note says "truncated"; one whose key in `offsets` carries another
-    inode (`logfile.offset_key`) says "rotated". What is no file is a `Log` without text: a terminal, a socket, a pipe.
+    inode (`logfile.offset_key`) says "rotated". Lines of a file larger than 8 MB are counted on the first look only:
+    add the line ends of what follows. What is no file is a `Log` without text: a terminal, a socket, a pipe.
     """
     sources = outputs(members)
     opened: List[Tuple[Source, int]] = []
@@ -76,7 +78,7 @@ def outputs(members: Dict[int, Process]) -> List[Source]:
             key = (process.mnt_ns if via in ("file", "deleted") else None, fd.target)
             known = found.get(key)
             if known is None:
-                found[key] = Source(fd.target, via, (pid,), pid, number)
+                found[key] = Source(fd.target, via, (pid,), pid, number, inode=fd.inode)
             elif pid not in known.pids:
                 found[key] = replace(known, pids=(*known.pids, pid))
     return list(found.values())
@@ -127,16 +129,20 @@ def _on_dead_mounts(root: str, sources: List[Source]) -> List[Source]:
 
 
 def _open_one(root: str, source: Source) -> int:
-    """By path first, which touches the name only; by descriptor when it has no name any more or it is another file's."""
+    """By path first, by descriptor when it has no name any more or the name is another file's."""
     if source.opener is None:
         return open_regular(source.path)
     link = f"{root}/{source.opener}/fd/{source.fd}"
     if source.via == "deleted" or source.path.endswith(DELETED):
         return open_regular(link)
     try:
-        return open_regular(below(root, source.opener, source.path))
+        found = open_regular(below(root, source.opener, source.path))
     except FileNotFoundError:
         return open_regular(link)
+    if source.inode in (None, os.fstat(found).st_ino):
+        return found
+    os.close(found)
+    return open_regular(link)
 
 
 def _behind_pipes(root: str, members: Dict[int, Process], rest: List[Source]) -> Tuple[List[Source], List[Source]]:
@@ -194,16 +200,17 @@ def _read_all(
             logs[key] = replace(known, pids=tuple(sorted({*known.pids, *source.pids})))
             continue
         start, changed = logfile.start_of(source.path, facts.st_ino, facts.st_size, offsets)
+        again = start is not None and facts.st_size > COUNT_AGAIN_SIZE
         logs[key] = Log(
             path=source.path,
             via=source.via,
             pids=source.pids,
             reader=source.reader,
             size=facts.st_size,
-            lines=logfile.count_lines(fd, facts.st_size, COUNT_BUDGET_S if start is None else COUNT_AGAIN_BUDGET_S),
+            lines=None if again else logfile.count_lines(fd, facts.st_size, COUNT_BUDGET_S),
             mtime=facts.st_mtime,
             inode=facts.st_ino,
-            chunks=logfile.chunks(fd, start, facts.st_size, ends[0], ends[1], redact.mask),
+            chunks=logfile.chunks(fd, start, facts, ends[0], ends[1], redact.mask),
             note="; ".join(part for part in (changed, _note(members, source)) if part),
         )
     return list(logs.values())

@@ -46,15 +46,21 @@ def decode(data: bytes) -> str:
 
 
 def clip(text: str, limit: int = LINE_LIMIT) -> str:
-    """The text with the middle of lines longer than `limit` characters left out."""
+    """The text with the middle of lines longer than `limit` left out; a carriage return ends a line, too."""
     if len(text) <= limit:
         return text
-    lines = text.split("\n")
+    lines = re.split("([\r\n])", text)
     for at, line in enumerate(lines):
         if len(line) > limit:
             half = limit // 2
             lines[at] = f"{line[:half]}…({len(line) - 2 * half} characters left out)…{line[-half:]}"
-    return "\n".join(lines)
+    return "".join(lines)
+
+
+def finished(data: bytes) -> bytes:
+    """`data` without a last line that is not finished, where that is short enough to be one that is being written."""
+    end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+    return data if len(data) - end > LINE_LIMIT else data[:end]
 
 
 def wrapping(text: str) -> str:

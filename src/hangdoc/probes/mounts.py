@@ -99,7 +99,11 @@ def _probe(device: str, path: str) -> Tuple[int, int]:
             os.dup2(null, fd)
         if its != 3:
             os.dup2(its, 3)
-        os.closerange(4, 4096)
+        for fd in map(int, os.listdir("/proc/self/fd")):
+            if fd > 3:
+                with contextlib.suppress(OSError):
+                    os.close(fd)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(60)  # should nobody be left to kill it
         with open("/proc/self/comm", "w", encoding="ascii") as comm:
             comm.write(_name(device))

@@ -70,18 +70,25 @@ def sites_in_maps(maps: str) -> List[str]:
 def site_packages(root: str, process: Process) -> List[str]:
     """site-packages folders as the process sees them: those it loaded libraries from, then those next to its Python."""
     found = sites_in_maps(text_or_none(f"{root}/{process.pid}/maps", MAPS_LIMIT) or "")
-    programs = [process.exe or ""]
-    if process.cmdline and not process.overwritten:
-        programs.insert(0, process.cmdline[0])  # in a virtual environment this is its link to the interpreter
-    for program in programs:
-        if not program.startswith("/"):
-            continue
+    for program in programs(process):
         prefix = posixpath.dirname(posixpath.dirname(posixpath.normpath(program)))
         for pattern in ("lib/python3*/site-packages", "lib64/python3*/site-packages", "lib/python3*/dist-packages"):
             start = below(root, process.pid, "")
             matches = glob.glob(f"{glob.escape(start + prefix)}/{pattern}")
             found += [path[len(start) :] for path in sorted(matches)]
     return list(dict.fromkeys(found))
+
+
+def programs(process: Process) -> List[str]:
+    """Paths in whose folder the interpreter's environment has its programs, the most telling first. Pure.
+
+    In a virtual environment the first word of the command is a link to an interpreter elsewhere, and the script that
+    is run (`vllm`) lies beside it; a process title leaves only the interpreter itself.
+    """
+    words = () if process.overwritten else (process.cmdline or ())[:2]
+    virtual = (process.env or {}).get("VIRTUAL_ENV", "")
+    found = (*words, f"{virtual}/bin/python" if virtual else "", process.exe or "")
+    return [one for one in dict.fromkeys(found) if one.startswith("/")]
 
 
 def _distributions(root: str, pid: int, site: str) -> List[str]:

@@ -17,6 +17,7 @@ from typing import Any, Dict, List, Optional, Tuple
 from ..model.sample import Frame, Process, Stack, Unseen
 from ..model.words import UnseenReason
 from . import mounts
+from .packages import programs
 from .reading import text_or_none
 
 OLDEST = (0, 4, 0)  # older ones attach with PTRACE_ATTACH and can leave a stop signal behind
@@ -48,12 +49,9 @@ def find(root: str, process: Process, ours: Optional[str]) -> Tuple[Optional[str
 
 
 def _candidates(root: str, process: Process, ours: Optional[str]) -> List[str]:
-    theirs = [process.exe or ""]
-    if process.cmdline and not process.overwritten:
-        theirs.insert(0, process.cmdline[0])
-    paths = []
+    paths: List[str] = []
     if _same_mounts(root, process.pid):
-        beside = (os.path.join(os.path.dirname(one), "py-spy") for one in theirs if one.startswith("/"))
+        beside = (os.path.join(os.path.dirname(one), "py-spy") for one in programs(process))
         paths = [path for path in beside if _trusted(path)]
     paths += [path for path in (ours, shutil.which("py-spy")) if path]
     return list(dict.fromkeys(paths))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 
@@ -115,7 +116,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 def duration(seconds: float | None) -> str:
     """Seconds as people say them: "0.4 s", "12 s", "3 min 5 s", "1 h 20 min", "2 d 3 h"; None is "unknown"."""
-    if seconds is None:
+    if seconds is None or not math.isfinite(seconds):
         return "unknown"
     seconds = max(0.0, seconds)
     if seconds < 1:
@@ -137,7 +138,7 @@ def _pair(seconds: int, big: int, big_name: str, small: int, small_name: str) ->
 
 def size(count: float | None) -> str:
     """Bytes with a binary unit: "512 B", "1.5 GiB"; None is "unknown"."""
-    if count is None:
+    if count is None or not math.isfinite(count):
         return "unknown"
     value, unit = float(count), 0
     while value >= 1024 and unit < len(_UNITS) - 1:

@@ -88,6 +88,14 @@ def test_good_start_gets_ready_and_answers() -> None:
     assert not stage.folder.exists()
 
 
+def test_clearing_up_leaves_no_zombie_scheduler() -> None:
+    with Stage(hang=True) as stage:
+        stage.wait()
+        schedulers = [pid for title, pid in _titles(stage.pid).items() if "scheduler" in title]
+    assert len(schedulers) == 2
+    assert not any(psutil.pid_exists(pid) for pid in schedulers)
+
+
 def test_everything_ends_with_the_one_who_started_it(tmp_path: Path) -> None:
     """kill -9 of the starter leaves no time to clear up, so the kernel must do it."""
     script = textwrap.dedent("""

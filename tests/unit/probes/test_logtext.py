@@ -53,6 +53,18 @@ def test_clip_keeps_both_ends_of_a_long_line() -> None:
     assert clipped == "short\n" + "a" * 10 + "…(80 characters left out)…" + "z" * 10 + "\nend"
 
 
+def test_clip_knows_progress_bars() -> None:
+    bar = "\r".join(f"{number}%" for number in range(100))
+    assert logtext.clip(bar, limit=20) == bar
+
+
+def test_a_line_that_is_being_written_waits() -> None:
+    assert logtext.finished(b"one\ntok") == b"one\n"
+    assert logtext.finished(b"10%\r20%\r3") == b"10%\r20%\r"
+    assert logtext.finished(b"tok") == b""
+    assert logtext.finished(b"x" * (logtext.LINE_LIMIT + 1)) == b"x" * (logtext.LINE_LIMIT + 1)
+
+
 def test_cri_records_are_joined() -> None:
     raw = (
         "2026-01-01T00:00:00.000000001Z stdout F Loading weights\n"

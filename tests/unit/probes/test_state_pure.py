@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hangdoc.model.syscalls import NUMBERS
 from hangdoc.probes import calls, environ, fds, futexes, memory, processes, procfs, redact, threads
-from hangdoc.probes.syscalls import NUMBER, TABLES
+from hangdoc.probes.syscalls import NUMBER
 
 STAT = b"42 (a) b (c) S 1 42 42 0 -1 4194560 100 0 3 0 250 50 7 3 20 0 5 0 123456 1 2 " + b"0 " * 26 + b"256 "
 
@@ -164,7 +165,7 @@ def test_a_restarted_call_is_named_by_what_it_goes_on_with() -> None:
 
 
 def test_the_tables_of_machines_name_the_same_waits() -> None:
-    shared = set.intersection(*(set(table) for table in TABLES.values()))
+    shared = set.intersection(*(set(table) for table in NUMBERS.values()))
     assert {
         "futex",
         "openat",
@@ -177,7 +178,7 @@ def test_the_tables_of_machines_name_the_same_waits() -> None:
         "flock",
         "restart_syscall",
     } <= shared
-    for table in TABLES.values():
+    for table in NUMBERS.values():
         assert len(set(table.values())) == len(table)
 
 

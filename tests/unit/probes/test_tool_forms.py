@@ -113,7 +113,7 @@ def test_sites_in_maps() -> None:
         (b"\x15\x03\x01", False, (None, "not HTTP (TLS?)")),
     ],
 )
-def test_http_answers(answer: bytes, ended: bool, told: tuple[int | None, str] | None) -> None:  # noqa: FBT001
+def test_http_answers(answer: bytes, ended: bool, told: tuple[int | None, str] | None) -> None:
     assert health.parse(answer, ended=ended) == told
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import signal
+import sys
 
 from sglang.srt import process
 from sglang.srt.entrypoints.http_server import launch_server
@@ -20,4 +22,7 @@ def run_server() -> None:
 
 if __name__ == "__main__":
     process.live_and_die_with_parent()
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(0)
+    )  # multiprocessing ends and collects the children on the way out
     run_server()

@@ -1,0 +1,31 @@
+"""Where results go: width and colour of standard output, and notes on standard error."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+
+from ..model.report import Report
+from ..report import terminal
+
+
+def width() -> int:
+    """Columns of the terminal (COLUMNS overrides it), 80 when there is none."""
+    return shutil.get_terminal_size((80, 24)).columns
+
+
+def colour() -> bool:
+    """Whether standard output is a terminal that wants colour; see https://no-color.org."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def show(report: Report, *, verbose: bool = False) -> None:
+    """Write a report to standard output, as text that fits it."""
+    sys.stdout.write(terminal.render(report, width=width(), colour=colour(), verbose=verbose))
+    sys.stdout.flush()
+
+
+def note(text: str) -> None:
+    """Tell a person what goes on, on standard error."""
+    print(text, file=sys.stderr, flush=True)
