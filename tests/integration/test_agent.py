@@ -17,15 +17,16 @@ import pytest
 from targets import eventually, running
 
 from hangdoc.agent import bootstrap, bundle
-from hangdoc.agent.isolate import Emit, Nursery
+from hangdoc.agent.isolate import Emit, Hangup, Nursery
 from hangdoc.agent.tick import Ticker
 from hangdoc.codec import convert
 from hangdoc.hosts.channel import ChannelError
 from hangdoc.hosts.local import CommandChannel, LocalChannel
 from hangdoc.model.ask import Ask
 from hangdoc.model.sample import Sample
-from hangdoc.probes import processes
+from hangdoc.probes import processes, threads
 
+SOURCES = str(Path(processes.__file__).parents[2])
 STATE = ("processes", "threads", "fds", "environ")
 
 
@@ -92,6 +93,78 @@ def test_a_child_holds_nothing_of_its_parent() -> None:
     assert part["leader"]
     assert [part["links"][str(number)] for number in (0, 1, 2)] == ["/dev/null"] * 3
     assert sum(1 for target in part["links"].values() if target.startswith("pipe:")) == 1
+
+
+def test_children_end_when_the_callers_side_closes() -> None:
+    reading, writing = os.pipe()
+    nursery = Nursery(hangup_fd=reading)
+
+    def closes(emit: Emit) -> None:
+        emit(os.getpid())
+        time.sleep(60)
+
+    closer = subprocess.Popen(["sleep", "0.3"], pass_fds=(writing,))  # holds the other end, then ends
+    os.close(writing)
+    began = time.monotonic()
+    with pytest.raises(Hangup):
+        nursery.run_all({1: closes}, soon(30))
+    assert time.monotonic() - began < 10
+    assert eventually(lambda: nursery.abandoned == 0)
+    closer.wait()
+    os.close(reading)
+
+
+ORPHANS = """
+import os, sys, time
+from hangdoc.agent.isolate import Nursery
+def task(emit):
+    with open(sys.argv[1] + ".new", "w") as file:
+        file.write(str(os.getpid()))
+    os.rename(sys.argv[1] + ".new", sys.argv[1])
+    time.sleep(60)
+Nursery().run_all({1: task}, time.monotonic() + 60)
+"""
+
+
+def test_children_die_with_an_agent_that_was_killed(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    agent = subprocess.Popen([sys.executable, "-c", ORPHANS, note], env={**os.environ, "PYTHONPATH": SOURCES})
+    try:
+        child = int(eventually(lambda: note.read_text() if note.exists() else None))
+        assert child in processes.list_all()
+    finally:
+        agent.kill()
+        agent.wait()
+    eventually(lambda: child not in processes.list_all() or processes.list_all()[child].state == "Z")
+
+
+def test_looking_wakes_no_thread() -> None:
+    """Not one thread of a blocked process has run because it was looked at: its scheduler counts stay as they were."""
+    with running([sys.executable, "-c", BLOCKED]) as (pid, _):
+
+        def counts() -> dict[str, str]:
+            return {one.name: (one / "schedstat").read_text() for one in Path(f"/proc/{pid}/task").iterdir()}
+
+        eventually(lambda: all(one.state == "S" for one in threads.read("/proc", pid, None, []).values()))
+        before = counts()
+        ticker = Ticker()
+        for number in range(3):
+            found = answer(ticker, Ask(number, (*STATE, "sockets", "logs"), pids=(pid,))).processes[pid]
+            assert found.tracer is None
+            assert found.threads
+            assert len(found.threads) == len(before) == 4
+        assert counts() == before
+
+
+BLOCKED = """
+import threading
+lock = threading.Lock()
+lock.acquire()
+for _ in range(3):
+    threading.Thread(target=lock.acquire, daemon=True).start()
+print("ready", flush=True)
+lock.acquire()
+"""
 
 
 @pytest.fixture
@@ -169,7 +242,10 @@ def test_a_tick_follows_descendants_and_takes_over_threads_that_did_not_run() ->
     with running(["sh", "-c", "sleep 300 & echo ready; wait"]) as (pid, _):
         ticker = Ticker()
         first = answer(ticker, Ask(1, STATE, pids=(pid,)))
-        child = next(one for one in first.processes.values() if one.ppid == pid)
+        child = next(one for one in first.processes.values() if one.ppid == pid)  # maybe not yet `sleep`
+        eventually(lambda: processes.fill("/proc", child, []).cmdline == ("sleep", "300"))  # type: ignore[union-attr]
+        first = answer(ticker, Ask(1, STATE, pids=(pid,)))
+        child = first.processes[child.pid]
         assert set(first.processes) == {pid, child.pid}
         assert child.comm == "sleep"
         assert child.cmdline == ("sleep", "300")
