@@ -17,6 +17,7 @@ from .profile import FrameRule, Profile
 
 # How many frames further out a firm mechanism may be, to say more than plumbing does (Queue.get over Condition.wait).
 _PLUMBING = 6
+_NEAR = 3
 
 
 @dataclass(frozen=True)
@@ -86,10 +87,9 @@ def _rules(profile: Profile) -> _Rules:
 def _applies(rule: FrameRule, at: int, frames: Sequence[Frame]) -> bool:
     if rule.leaf and at != 0:
         return False
+    outer = frames[at + 1 : at + 1 + _NEAR] if rule.near else frames[at + 1 :]
     return not rule.under or any(
-        outer.function == name or outer.function.endswith("." + name)
-        for outer in frames[at + 1 :]
-        for name in rule.under
+        frame.function == name or frame.function.endswith("." + name) for frame in outer for name in rule.under
     )
 
 
