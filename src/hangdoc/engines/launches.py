@@ -139,7 +139,7 @@ def _without_launcher(
     known: Mapping[str, Profile], sample: Sample, taken: set[int], children: Mapping[int, list[int]]
 ) -> list[Launch]:
     """Launches of engine processes below no root: started by a user's own script, or left by a dead launcher."""
-    groups: dict[tuple[str, int | None], list[int]] = {}
+    groups: dict[tuple[str, int | None], list[int]] = {}  # by engine and script
     for pid, process in sorted(sample.processes.items(), key=lambda one: (one[1].start, one[0])):
         if pid in taken or any(above in taken for above in _ancestors(pid, sample.processes)):
             continue
