@@ -9,7 +9,7 @@ from dataclasses import replace
 from ..model.launch import Launch
 from ..model.sample import Process, Sample
 from .argv import Program, arguments, number, program
-from .load import pattern, profiles
+from .load import pattern_set, profiles
 from .profile import Profile
 from .roles import assign, titled
 
@@ -33,15 +33,19 @@ _SHELLS = ("bash", "sh", "dash", "zsh", "ash")
 
 @functools.lru_cache(maxsize=8192)
 def _root_engine(line: str, engines: tuple[tuple[str, str], ...]) -> str | None:
-    return next((engine for engine, text in engines if pattern(text).search(line)), None)
+    hits = pattern_set(tuple(text for _, text in engines)).hits(line)
+    return engines[hits[0]][0] if hits else None
+
+
+def _roots(known: Mapping[str, Profile]) -> tuple[tuple[str, str], ...]:
+    return tuple((engine, text) for engine, profile in known.items() for text in profile.roots)
 
 
 def _engine_of(process: Process, known: Mapping[str, Profile]) -> str | None:
     """The engine whose root this process is by its own command line, not by a word in some argument."""
     run = program(process.cmdline)
-    roots = tuple((engine, text) for engine, profile in known.items() for text in profile.roots)
     # A frozen or shebang start shows the script itself as the program: "/usr/bin/vllm serve".
-    return _root_engine(run.line, roots) if run.kind != "none" else None
+    return _root_engine(run.line, _roots(known)) if run.kind != "none" else None
 
 
 def _children(processes: Mapping[int, Process]) -> dict[int, list[int]]:
