@@ -6,12 +6,12 @@ import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from ..model.launch import Launch
+from ..model.launch import Launch, Member
 from ..model.sample import Process, Sample
 from .argv import Program, arguments, number, program
 from .load import pattern_set, profiles
 from .profile import Profile
-from .roles import assign, titled
+from .roles import assign, title_of, titled
 
 # Where a walk up from a launch ends: these serve everybody, they wrap nobody.
 _BORDERS = (
@@ -165,6 +165,22 @@ def _without_launcher(
     return found
 
 
+def _with_ray_workers(launches: list[Launch], known: Mapping[str, Profile], sample: Sample) -> list[Launch]:
+    """Ray starts an engine's workers below its own daemon: they belong to the one launch here that uses Ray."""
+    users = [one for one in launches if one.args.get("distributed-executor-backend") == "ray"]
+    if len(users) != 1:
+        return launches
+    (user,) = users
+    members = dict(user.members)
+    taken = {pid for one in launches for pid in one.members}
+    for pid, process in sample.processes.items():
+        found = titled(process, known[user.engine]) if pid not in taken else None
+        if found and found[0].match.startswith("^ray::"):
+            title = title_of(process)
+            members[pid] = Member(pid, process.start, found[0].role, found[1], title, process.ppid)
+    return [replace(one, members=members) if one is user else one for one in launches]
+
+
 def find(sample: Sample, known: Mapping[str, Profile] | None = None) -> list[Launch]:
     """Every launch on this host, oldest first. The sample needs the probe `scan` with command lines."""
     known = {engine: one for engine, one in (known or profiles()).items() if engine != "unknown"}
@@ -174,6 +190,7 @@ def find(sample: Sample, known: Mapping[str, Profile] | None = None) -> list[Lau
     roots = [pid for pid in engines if not any(above in engines for above in _ancestors(pid, processes))]
     children = _children(processes)
     found = [_launch(root, known[engines[root]], sample, _descendants(root, children)) for root in roots]
+    found = _with_ray_workers(found, known, sample)
     taken = {pid for launch in found for pid in launch.members}
     found += _without_launcher(known, sample, taken, children)
     return sorted(found, key=lambda one: (processes[one.root].start, one.root))
