@@ -71,7 +71,7 @@ def measure(processes: int, threads: int) -> dict[str, list[Look]]:
         program = Path(folder) / "threads"
         build = ["cc", "-O1", "-w", "-pthread", "-x", "c", "-", "-o", str(program)]
         subprocess.run(build, input=SOURCE, text=True, check=True)
-        run = [program, str(threads)]
+        run = [str(program), str(threads)]
         started = [subprocess.Popen(run, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(processes)]
         try:
             for one in started:
