@@ -7,15 +7,19 @@ from typing import Literal
 
 from ..model.words import Mechanism, Phase, Role
 
-Evidence = Literal["seen", "source", "published"]  # seen in a real start here, read in the engine's source, or published
+Evidence = Literal[
+    "seen", "source", "published"
+]  # seen in a real start here, read in the engine's source, or published
 
 
 @dataclass(frozen=True)
 class Title:
-    """A process title (setproctitle) or command line. Named groups tp pp dp ep give the rank."""
+    """A process title (setproctitle) or, of a zombie, its name cut at 15. Groups tp pp dp ep world give the rank."""
 
     match: str
     role: Role
+    phase: Phase | None = None  # who bears this title has got at least this far
+    example: str = ""
     versions: str = ""  # ">=0.11,<0.19"; empty = all
     evidence: Evidence = "source"
 
@@ -26,6 +30,9 @@ class Prefix:
 
     match: str
     role: Role | None = None
+    ranked: Role | None = None  # whose it is when it shows a rank, where `role` does not say
+    unranked: Role | None = None  # and when it shows none
+    example: str = ""
     evidence: Evidence = "source"
 
 
@@ -50,6 +57,7 @@ class Mark:
     roles: tuple[Role, ...] = ()  # only from these writers, where the prefix tells; empty = any
     every_rank: bool = False  # printed by every rank: a rank that lacks it is behind
     versions: str = ""
+    example: str = ""  # a real line, message without prefix
     evidence: Evidence = "source"
 
 
@@ -57,11 +65,17 @@ class Mark:
 class FrameRule:
     """What it means that a Python frame is on a stack. The innermost frame with an answer wins, per question."""
 
-    function: str  # exact name, or a trailing part after "." ("Scheduler.__init__" on 3.11 is "__init__")
-    file: str = ""  # suffix of the path; empty = any
+    # Exact name, or a trailing part after "."; "*" is any. Python <= 3.10 shows "Scheduler.__init__" as "__init__".
+    function: str
+    file: str = ""  # suffix of the path; one that ends with "/" means any file below such a folder; empty = any
+    under: tuple[str, ...] = ()  # only when one of these functions is further out on the stack
+    leaf: bool = False  # only as the innermost frame
+    weak: bool = False  # plumbing: a firm mechanism a few frames further out says more
     phase: Phase | None = None
     mechanism: Mechanism | None = None
-    waits_for: str | None = None  # a Role, "ranks" (the other members of the group), "engine", "clients", "object"
+    # Who ends this wait: a Role, "ranks" (the other members of its group), "clients", "threads" (of this process),
+    # "children", "object" (a file, a host, a device).
+    waits_for: str | None = None
     idle: bool = False  # waits like this by design when it has nothing to do
     evidence: Evidence = "source"
 
@@ -86,3 +100,7 @@ class Profile:
     fatal: tuple[str, ...] = ()  # lines that announce the end
     child_roles: dict[str, Role] = field(default_factory=dict)  # regex on command line of untitled descendants -> role
     untitled: dict[Role, Role] = field(default_factory=dict)  # role of parent -> role of an untitled Python child
+    root_role: Role = "launcher"
+    flags: tuple[str, ...] = ()  # arguments that take no value, as far as a value could be taken for one
+    sizes: dict[str, str] = field(default_factory=dict)  # tp pp dp nodes node -> the argument that says it
+    wrappers: tuple[str, ...] = ()  # programs that start others and wait for them

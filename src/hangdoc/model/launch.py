@@ -34,6 +34,7 @@ class Member:
     rank: Rank = Rank()
     title: str = ""  # what people see in ps, bounded
     ppid: int = 0
+    nspid: Optional[int] = None  # its number in its own pid namespace, where that differs
 
     @property
     def needed(self) -> bool:

@@ -2,16 +2,195 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional
+import os
+from dataclasses import replace
+from typing import Any, Dict, List, Optional, Tuple
 
-from ..model.sample import Process, Unseen
+from ..model.sample import Io, Process, Unseen
+from . import cgroups
+from .procfs import Folder, Stat, parse_stat, parse_status, say, text
+from .redact import mask, mask_arguments
+
+SIGSTOP_BIT = 1 << 18  # SIGSTOP is 19; bit n-1 of SigPnd
+_CMDLINE_LIMIT = 64 << 10
+_WORD_LIMIT = 4096
+
+
+def pids(root: str = "/proc") -> List[int]:
+    """Numbers of all processes."""
+    return sorted(int(name) for name in os.listdir(root) if name.isdigit())
+
+
+def stat_of(root: str, pid: int) -> Optional[Stat]:
+    """`stat` of a process, which never blocks; None when it is gone."""
+    try:
+        with Folder(root, pid) as folder:
+            return parse_stat(folder.read("stat"))
+    except (OSError, ValueError):
+        return None
 
 
 def list_all(root: str = "/proc") -> Dict[int, Process]:
-    """Every process by pid from `stat` and `status` alone, which never block (knowledge of A1, A2 in docs/safety.md)."""
-    raise NotImplementedError
+    """Every process by pid from `stat` and `status` alone, which never block (docs/safety.md)."""
+    found = {}
+    for pid in pids(root):
+        try:
+            with Folder(root, pid) as folder:
+                found[pid] = _basic(folder)
+        except (OSError, ValueError):  # ended meanwhile
+            continue
+    return found
+
+
+def is_kernel_thread(process: Process) -> bool:
+    """Whether it is a thread of the kernel, as seen from the host's own pid namespace."""
+    return process.ppid == 2 or (process.pid == 2 and process.comm == "kthreadd")
+
+
+def _basic(folder: Folder) -> Process:
+    stat = parse_stat(folder.read("stat"))
+    status = parse_status(folder.read("status"))
+    numbers = _numbers(status.get("NSpid", ""))
+    return Process(
+        pid=stat.pid,
+        ppid=stat.ppid,
+        start=stat.start,
+        state=stat.state,
+        comm=stat.comm,
+        nspid=tuple(numbers),
+        uid=next(iter(_numbers(status.get("Uid", ""))), None),
+        num_threads=stat.num_threads,
+        utime=stat.utime,
+        stime=stat.stime,
+        child_time=stat.child_time,
+        minflt=stat.minflt,
+        majflt=stat.majflt,
+        rss=_kilobytes(status, "VmRSS"),
+        rss_file=_kilobytes(status, "RssFile"),
+        rss_shmem=_kilobytes(status, "RssShmem"),
+        tracer=int(status.get("TracerPid", "0") or 0) or None,
+        pending_stop=pending_stop(status),
+    )
+
+
+def _numbers(value: str) -> List[int]:
+    return [int(one) for one in value.split() if one.isdigit()]
+
+
+def _kilobytes(status: Dict[str, str], name: str) -> Optional[int]:
+    numbers = _numbers(status.get(name, ""))
+    return numbers[0] * 1024 if numbers else None
+
+
+def pending_stop(status: Dict[str, str]) -> bool:
+    """Whether SIGSTOP is pending on the thread or its process: it will stop when it wakes."""
+    return any(int(status.get(name, "0") or "0", 16) & SIGSTOP_BIT for name in ("SigPnd", "ShdPnd"))
 
 
 def fill(root: str, process: Process, unseen: List[Unseen]) -> Optional[Process]:
-    """The process with everything of the probe `processes`; may block. None when it is gone or another one has its pid."""
-    raise NotImplementedError
+    """The process with all of the probe `processes`; may block. None when it is gone or another one has its pid."""
+    known = state(root, process.pid, process.start, unseen)
+    return None if known is None else words(root, known, unseen)
+
+
+def state(root: str, pid: int, start: Optional[float], unseen: List[Unseen]) -> Optional[Process]:
+    """The part of `fill` that never blocks: stat, status, io, cgroup, namespaces, exit code."""
+    try:
+        with Folder(root, pid) as folder:
+            stat = parse_stat(folder.read("stat"))
+            if start is not None and stat.start != start:
+                unseen.append(Unseen("processes", "gone", f"another process has the number {pid} now", pid))
+                return None
+            process = _basic(folder)
+            return replace(process, **_counters(folder, process, stat, unseen))
+    except (OSError, ValueError) as error:
+        unseen.append(Unseen("processes", "gone", f"process {pid}: {error}", pid))
+        return None
+
+
+def _counters(folder: Folder, process: Process, stat: Stat, unseen: List[Unseen]) -> Dict[str, Any]:
+    found: Dict[str, Any] = {}
+    pid, zombie = process.pid, process.state in "ZX"
+    try:
+        found["io"] = parse_io(folder.read("io"))
+    except (OSError, KeyError, ValueError) as error:
+        if isinstance(error, OSError):
+            say(unseen, "processes", error, "io", pid)
+    if zombie:
+        # The kernel shows exit_code as 0 to a reader that it would refuse `io`: then 0 may be anything.
+        if stat.exit_code or "io" in found:
+            found["exit_code"] = stat.exit_code
+        else:
+            unseen.append(Unseen("processes", "denied", "exit_code reads 0 without permission", pid))
+    try:
+        found["cgroup"] = cgroups.label(cgroups.paths(text(folder.read("cgroup"))))
+        for field, name in () if zombie else (("pid_ns", "ns/pid"), ("net_ns", "ns/net"), ("mnt_ns", "ns/mnt")):
+            found[field] = int(folder.link(name).split("[")[1].rstrip("]"))
+    except OSError as error:
+        say(unseen, "processes", error, "namespaces", pid)
+    except (IndexError, ValueError):
+        pass
+    return found
+
+
+def parse_io(raw: bytes) -> Io:
+    """`/proc/PID/io`. KeyError when a line is missing."""
+    fields = parse_status(raw)
+    names = ("rchar", "wchar", "syscr", "syscw", "read_bytes", "write_bytes")
+    return Io(*(int(fields[name]) for name in names))
+
+
+def words(root: str, process: Process, unseen: List[Unseen]) -> Optional[Process]:
+    """The part of `fill` that may block for ever when the target's memory is locked: exe, cwd, command line."""
+    pid = process.pid
+    if process.state in "ZX":
+        unseen.append(Unseen("processes", "zombie", "a zombie has no command line", pid))
+        return process
+    found: Dict[str, Any] = {}
+    try:
+        with Folder(root, pid) as folder:
+            stat = parse_stat(folder.read("stat"))
+            if stat.start != process.start:
+                return None
+            for name in ("exe", "cwd"):
+                try:
+                    found[name] = mask(folder.link(name))
+                except OSError as error:
+                    say(unseen, "processes", error, name, pid)
+            raw = folder.read("cmdline", _CMDLINE_LIMIT)
+            found["overwritten"] = is_title(raw, stat.arg_end - stat.arg_start, found.get("exe"))
+            found["cmdline"] = arguments(raw, title=found["overwritten"])
+    except (OSError, ValueError) as error:
+        if isinstance(error, OSError):
+            say(unseen, "processes", error, "cmdline", pid)
+    return replace(process, **found)
+
+
+def arguments(raw: bytes, *, title: bool) -> Tuple[str, ...]:
+    """The words of a command line, masked; a title stays in one piece."""
+    pieces = [raw.rstrip(b"\0")] if title else raw[:-1].split(b"\0") if raw.endswith(b"\0") else raw.split(b"\0")
+    if pieces == [b""]:
+        return ()
+    return mask_arguments(text(piece[:_WORD_LIMIT]) for piece in pieces)
+
+
+def is_title(raw: bytes, area: int, exe: Optional[str]) -> bool:
+    """Whether a command line is a title written over the arguments (setproctitle and its like).
+
+    The kernel gives the argument area (`area` bytes, 0 when unknown) as it is. execve(2) fills it with words that each
+    end in one NUL. A title is one piece that is padded with NULs to the area's end, or runs over it into the
+    environment, then without an end; one that fits exactly is told by not being the name of what runs.
+    """
+    piece = raw.rstrip(b"\0")
+    if not piece or b"\0" in piece:
+        return False
+    padding = len(raw) - len(piece)
+    if padding == 0:
+        return len(raw) < _CMDLINE_LIMIT
+    if 0 < area < len(raw):
+        return True
+    program = text(piece).rpartition("/")[2]
+    named = exe is not None and exe.rpartition("/")[2].split(" (deleted)")[0] in (program, program.lstrip("-"))
+    if padding == 1:  # a program without arguments looks the same, save that its first word names a program
+        return not named and not piece.startswith(b"/") and (b" " in piece or b":" in piece)
+    return not named

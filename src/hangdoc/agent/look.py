@@ -1,0 +1,130 @@
+"""What a disposable child does for one process: cheap facts first, each sent as soon as it is there.
+
+A step that blocks for ever costs itself and those after it, never those before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from ..model.plain import to_plain
+from ..model.sample import Process, Thread, Unseen
+from ..probes import environ, fds, futexes, packages, processes, threads
+from . import wire
+from .isolate import Emit
+
+# step -> (probe that it belongs to, whether it may block), in the order in which they are done
+STEPS: Dict[str, Tuple[str, bool]] = {
+    "state": ("processes", False),
+    "table": ("threads", False),
+    "fds": ("fds", False),
+    "limits": ("environ", False),
+    "waits": ("threads", True),
+    "words": ("processes", True),
+    "environ": ("environ", True),
+    "packages": ("packages", True),
+}
+_WAIT_FIELDS = ("futex", "deadline", "poll", "path")
+
+
+@dataclass
+class Look:
+    """One process to be looked at. `previous` is its thread table of the last tick, as plain values."""
+
+    root: str
+    process: Process
+    steps: Sequence[str]
+    previous: Mapping[str, Any]
+    check_files: Tuple[str, ...] = ()
+    standard_fds_only: bool = False
+
+    def __call__(self, emit: Emit) -> None:
+        """Do the steps; send `{"step", "process": fields, "unseen"}` after each."""
+        self.before: Dict[int, Thread] = {int(tid): wire.thread(one) for tid, one in self.previous.items()}
+        self.threads: Dict[int, Thread] = {}
+        for step in STEPS:
+            if step not in self.steps:
+                continue
+            unseen: List[Unseen] = []
+            do: Callable[[List[Unseen]], Optional[Dict[str, Any]]] = getattr(self, "_" + step)
+            found: Optional[Dict[str, Any]] = {}
+            try:
+                found = do(unseen)
+            except NotImplementedError:
+                unseen.append(Unseen(STEPS[step][0], "unsupported", "not built in", self.process.pid))
+            except Exception as error:  # one broken probe must not cost the others
+                unseen.append(
+                    Unseen(STEPS[step][0], "failed", f"{step}: {type(error).__name__}: {error}", self.process.pid)
+                )
+            emit({"step": step, "process": found, "unseen": unseen})
+            if found is None:  # gone, or another process has its number
+                return
+
+    def _state(self, unseen: List[Unseen]) -> Optional[Dict[str, Any]]:
+        known = processes.state(self.root, self.process.pid, self.process.start, unseen)
+        if known is None:
+            return None
+        self.process = known
+        plain: Dict[str, Any] = to_plain(known)
+        return plain
+
+    def _words(self, unseen: List[Unseen]) -> Optional[Dict[str, Any]]:
+        known = processes.words(self.root, self.process, unseen)
+        if known is None:
+            return None
+        self.process = known
+        return {name: to_plain(getattr(known, name)) for name in ("exe", "cwd", "cmdline", "overwritten")}
+
+    def _table(self, unseen: List[Unseen]) -> Dict[str, Any]:
+        self.threads = threads.table(self.root, self.process.pid, self.before, unseen)
+        changed = {tid: one for tid, one in self.threads.items() if one is not self.before.get(tid)}
+        same = [tid for tid in self.threads if tid not in changed]
+        return {"threads": to_plain(changed), "same": same}
+
+    def _waits(self, unseen: List[Unseen]) -> Dict[str, Any]:
+        found = futexes.annotate(self.root, self.process.pid, self.threads, self.before, unseen)
+        news = {}
+        for tid, one in found.items():
+            old = self.threads[tid]
+            if one is not old:
+                pairs = ((name, getattr(one, name), getattr(old, name)) for name in _WAIT_FIELDS)
+                news[tid] = {name: to_plain(new) for name, new, before in pairs if new != before}
+        return {"waits": to_plain(news)}
+
+    def _fds(self, unseen: List[Unseen]) -> Dict[str, Any]:
+        only = (1, 2) if self.standard_fds_only else ()
+        return {"fds": to_plain(fds.read(self.root, self.process.pid, unseen, only=only))}
+
+    def _limits(self, unseen: List[Unseen]) -> Dict[str, Any]:
+        return {"limits": to_plain(environ.limits(self.root, self.process.pid, unseen))}
+
+    def _environ(self, unseen: List[Unseen]) -> Dict[str, Any]:
+        return {"env": environ.read(self.root, self.process.pid, unseen)}
+
+    def _packages(self, unseen: List[Unseen]) -> Dict[str, Any]:
+        versions, modified = packages.read(self.root, self.process, self.check_files, unseen)
+        return {"packages": versions, "modified": modified}
+
+
+def merge(plain: Dict[str, Any], part: Mapping[str, Any], previous: Mapping[str, Any]) -> None:
+    """Put one part of a child's answer into the plain process that is being built."""
+    fields = dict(part.get("process") or {})
+    changed, same, waits = fields.pop("threads", None), fields.pop("same", ()), fields.pop("waits", {})
+    plain.update(fields)
+    if changed is not None:
+        table = {str(tid): previous[str(tid)] for tid in same if str(tid) in previous}
+        table.update(changed)
+        plain["threads"] = dict(sorted(table.items(), key=lambda item: int(item[0])))
+    for tid, news in waits.items():
+        table = plain.get("threads", {})
+        if tid in table:
+            table[tid] = {**table[tid], **news}
+
+
+def missed(steps: Sequence[str], parts: Sequence[Mapping[str, Any]]) -> List[str]:
+    """The steps that were asked for and did not answer, in order: the first one is where the child got stuck."""
+    done = {part.get("step") for part in parts}
+    if any(part.get("process", {}) is None for part in parts):
+        return []
+    return [step for step in STEPS if step in steps and step not in done]

@@ -1,0 +1,124 @@
+"""The second half of a tick: what needs to know the processes first. Sockets, logs, host, Python stacks, health."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Callable, Dict, List, Mapping, Set, Tuple
+
+from ..model.ask import Ask
+from ..model.sample import Process, Unseen
+from ..probes import health, hostfacts, logs, pyspy, sockets
+from ..probes.procfs import reason_of, text
+from . import wire
+from .isolate import Emit, Nursery, Task
+
+_LOCK_LINES = 4096
+Key = Tuple[str, int]  # probe, and the process (or the place in the question) that it is for
+
+
+def locks(root: str, unseen: List[Any]) -> List[str]:
+    """Lines of `/proc/locks`, which never blocks."""
+    try:
+        with open(root + "/locks", "rb") as file:  # noqa: PTH123 - procfs
+            return text(file.read(1 << 20)).splitlines()[:_LOCK_LINES]
+    except OSError as error:
+        unseen.append({"probe": "fds", "reason": reason_of(error), "detail": f"locks: {error.strerror}"})
+        return []
+
+
+def _task(probe: str, field: str, do: Callable[[List[Unseen]], Any]) -> Task:
+    """A child's task that sends `{field: value, "unseen": […]}`."""
+
+    def task(emit: Emit) -> None:
+        unseen: List[Unseen] = []
+        value = None
+        try:
+            value = do(unseen)
+        except NotImplementedError:
+            unseen.append(Unseen(probe, "unsupported", "not built in"))
+        emit({field: value, "unseen": unseen})
+
+    return task
+
+
+def _stacks(root: str, process: Process, ours: Any, deadline: float) -> Callable[[List[Unseen]], Any]:
+    def do(unseen: List[Unseen]) -> Any:
+        tool, said = pyspy.find(root, process, ours)
+        if tool is None:
+            unseen.append(Unseen("stacks", "tool-missing", said, process.pid))
+            return None
+        found, python = pyspy.dump(root, process, tool, max(0.2, deadline - time.monotonic() - 0.2), unseen)
+        return None if found is None else {"stacks": found, "python": python or None}
+
+    return do
+
+
+def look(  # noqa: PLR0913 - a tick's own state
+    nursery: Nursery,
+    root: str,
+    ask: Ask,
+    plain: Dict[int, Dict[str, Any]],
+    members: Set[int],
+    deadline: float,
+    unseen: List[Any],
+) -> Dict[str, Any]:
+    """Fields of the sample; stacks go into `plain`."""
+    known = {pid: wire.process(one) for pid, one in plain.items() if pid in members}
+    tasks = _tasks(root, ask, known, deadline)
+    if not tasks:
+        return {}
+    outcomes = nursery.run_all(tasks, deadline)
+    fields: Dict[str, Any] = {}
+    for key, outcome in outcomes.items():
+        probe, pid = key
+        for part in outcome.parts:
+            unseen.extend(part.pop("unseen", ()))
+            _put(fields, plain, probe, pid, part)
+        if not outcome.parts:
+            reason = outcome.ended if outcome.ended in ("timed-out", "skipped") else "failed"
+            place = {} if probe in ("sockets", "logs", "host", "health") else {"pid": pid}
+            unseen.append({"probe": probe, "reason": reason, "detail": outcome.detail or "no answer in time", **place})
+    return fields
+
+
+def _put(
+    fields: Dict[str, Any], plain: Dict[int, Dict[str, Any]], probe: str, pid: int, part: Mapping[str, Any]
+) -> None:
+    for name, value in part.items():
+        if value is None:
+            continue
+        if probe == "stacks":
+            plain[pid].update(value)
+        elif probe == "health":
+            fields.setdefault("health", []).append(value)
+        else:
+            fields[name] = value
+
+
+def _tasks(root: str, ask: Ask, known: Dict[int, Process], deadline: float) -> Dict[Key, Task]:
+    tasks: Dict[Key, Task] = {}
+    alive = {pid: one for pid, one in known.items() if one.state not in "ZX"}
+    if "sockets" in ask.probes:
+        inodes = {
+            fd.inode for one in alive.values() for fd in (one.fds or {}).values() if fd.kind == "socket" and fd.inode
+        }
+        tasks["sockets", 0] = _task("sockets", "sockets", lambda unseen: sockets.read(root, alive, inodes, unseen))
+    if "logs" in ask.probes:
+        tasks["logs", 0] = _task(
+            "logs", "logs", lambda unseen: logs.read(root, alive, ask.logs, dict(ask.log_offsets), unseen)
+        )
+    if "host" in ask.probes:
+        tasks["host", 0] = _task("host", "host_facts", lambda unseen: hostfacts.read(root, known, unseen))
+    if "stacks" in ask.probes:
+        for pid in ask.stack_pids or sorted(alive):
+            if pid in alive:
+                tasks["stacks", pid] = _task("stacks", "stacks", _stacks(root, alive[pid], ask.pyspy, deadline))
+    if "health" in ask.probes:
+        for number, wanted in enumerate(ask.health):
+            left = max(0.2, min(2.0, deadline - time.monotonic() - 0.2))
+            tasks["health", number] = _task("health", "health", _asking(root, wanted, left))
+    return tasks
+
+
+def _asking(root: str, wanted: Any, left: float) -> Callable[[List[Unseen]], Any]:
+    return lambda unseen: health.ask(root, wanted, left)  # noqa: ARG005 - a health answer is never unseen

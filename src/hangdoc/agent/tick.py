@@ -1,0 +1,206 @@
+"""Answer one question: look at the members, each risky read in a child of its own, and put one sample together.
+
+The sample is built of plain JSON values: what the children send is already that.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Set, Tuple
+
+from ..model.ask import Ask
+from ..model.plain import to_plain
+from ..model.sample import Process, Unseen
+from ..probes import PROBES, processes
+from . import surroundings
+from .isolate import Nursery, Outcome, Task
+from .look import STEPS, Look, merge, missed
+from .scan import scan
+
+_FIRST_SHARE = 0.4  # of the deadline for the processes themselves; sockets, logs, stacks and health have the rest
+_ANSWER_S = 0.1  # kept back for writing the answer
+_RETRY_S = 30.0  # a step that blocked is left alone for so long
+_WORDS_S = 10.0  # a command line is read again after so long, or when the name beside it (comm) changes
+Identity = Tuple[int, float]
+
+
+class Ticker:
+    """Answers questions one after the other; keeps the thread tables between them."""
+
+    def __init__(self, nursery: Optional[Nursery] = None, root: str = "/proc") -> None:
+        self.nursery = nursery or Nursery()
+        self.root = root
+        self.tables: Dict[Identity, Dict[str, Any]] = {}
+        self.blocked: Dict[Tuple[Identity, str], float] = {}  # step that got stuck -> when it may be tried again
+        self.parents: Dict[int, int] = {}
+        self.words: Dict[Identity, Tuple[str, float, Dict[str, Any]]] = {}  # comm, good until, fields of step "words"
+
+    def answer(self, ask: Ask) -> Dict[str, Any]:
+        """The sample as plain values. Raises only isolate.Hangup."""
+        began, cpu, children, spent = time.monotonic(), time.process_time(), self.nursery.started, self.nursery.cpu_s
+        sample: Dict[str, Any] = {
+            "host": os.uname().nodename,
+            "at": time.time(),
+            "mono": began,
+            "boot": time.clock_gettime(time.CLOCK_BOOTTIME),
+            "probes": list(ask.probes),
+        }
+        unseen: List[Any] = [
+            to_plain(Unseen(name, "unsupported", "this agent does not know that probe"))
+            for name in ask.probes
+            if name not in PROBES
+        ]
+        if self.nursery.harmless_only:
+            detail = f"{self.nursery.abandoned} children got stuck and cannot be ended; only harmless reads go on"
+            unseen.append(to_plain(Unseen("agent", "skipped", detail)))
+        members = self.members(ask, unseen)
+        end = began + max(0.2, ask.deadline_s - _ANSWER_S)
+        first_end = began + max(0.15, ask.deadline_s * _FIRST_SHARE)
+        plain = self.look_at(ask, members, first_end, unseen)
+        if "scan" in ask.probes:
+            plain = {**scan(self.nursery, self.root, set(plain) | self.own(self.parents), first_end, unseen), **plain}
+        if "fds" in ask.probes:
+            sample["locks"] = surroundings.locks(self.root, unseen)
+        if not self.nursery.harmless_only:
+            sample.update(surroundings.look(self.nursery, self.root, ask, plain, set(members), end, unseen))
+        sample["processes"] = {str(pid): one for pid, one in sorted(plain.items())}
+        sample["unseen"] = unseen
+        abandoned = self.nursery.abandoned  # reaps, so that the CPU of all who ended is known
+        sample["cost"] = {
+            "wall_s": round(time.monotonic() - began, 4),
+            "cpu_s": round(time.process_time() - cpu + self.nursery.cpu_s - spent, 4),
+            "children": self.nursery.started - children,
+            "abandoned": abandoned,
+        }
+        return sample
+
+    def members(self, ask: Ask, unseen: List[Any]) -> Dict[int, Process]:
+        """The asked processes and their descendants, without the agent itself."""
+        now = processes.pids(self.root)
+        parents = {}
+        for pid in now:
+            # A parent changes only when it dies, and then its known children are asked for by number.
+            known = self.parents.get(pid)
+            if known is None:
+                stat = processes.stat_of(self.root, pid)
+                known = stat.ppid if stat is not None else None
+            if known is not None:
+                parents[pid] = known
+        self.parents = parents
+        found = {}
+        for pid in sorted(descendants(parents, ask.pids) - self.own(parents)):
+            stat = processes.stat_of(self.root, pid)
+            if stat is not None:
+                self.parents[pid] = stat.ppid
+                found[pid] = Process(pid, stat.ppid, stat.start, stat.state, stat.comm)
+            elif pid in ask.pids:
+                unseen.append(to_plain(Unseen("processes", "gone", f"there is no process {pid}", pid)))
+        return found
+
+    def own(self, parents: Mapping[int, int]) -> Set[int]:
+        """This process and its children that could not be ended: no part of what is looked at."""
+        return {os.getpid()} | descendants(parents, self.nursery.unreaped)
+
+    def steps(self, ask: Ask, process: Process) -> List[str]:
+        """What a child has to do for a process."""
+        wanted = not ask.thread_pids or process.pid in ask.thread_pids
+        probes = {name for name in ask.probes if wanted or name not in ("threads", "fds")}
+        if probes & {"stacks", "logs", "packages"}:
+            probes.add("processes")
+        if {"logs", "sockets"} & set(ask.probes):
+            probes.add("fds")
+        return [step for step, (probe, _) in STEPS.items() if probe in probes or step == "state"]
+
+    def look_at(
+        self, ask: Ask, members: Mapping[int, Process], deadline: float, unseen: List[Any]
+    ) -> Dict[int, Dict[str, Any]]:
+        """The members as plain values, each by a child of its own."""
+        now, harmless = time.monotonic(), self.nursery.harmless_only
+        looks: Dict[int, Task] = {}
+        asked: Dict[int, List[str]] = {}
+        for pid, process in members.items():
+            identity = (pid, process.start)
+            steps = self.steps(ask, process)
+            comm, until, _ = self.words.get(identity, ("", 0.0, {}))
+            if comm == process.comm and until > now and "packages" not in steps:
+                steps = [step for step in steps if step != "words"]
+            stuck = [step for step in steps if self.blocked.get((identity, step), 0.0) > now]
+            for step in stuck:
+                detail = f"{step} did not answer before; tried again every {_RETRY_S:.0f} s"
+                unseen.append(to_plain(Unseen(STEPS[step][0], "skipped", detail, pid)))
+            asked[pid] = [one for one in steps if one not in stuck and not (harmless and STEPS[one][1])]
+            standard = bool(ask.thread_pids) and pid not in ask.thread_pids and "sockets" not in ask.probes
+            previous = self.tables.get(identity, {})
+            looks[pid] = Look(self.root, process, asked[pid], previous, ask.check_files, standard)
+        outcomes = {pid: _here(looks.pop(pid)) for pid in members if asked[pid] == ["state"]}
+        outcomes.update(self.nursery.run_all(looks, deadline))
+        plain = {}
+        for pid, process in members.items():
+            built = self.put_together(process, asked[pid], outcomes[pid], unseen)
+            if built is not None:
+                plain[pid] = built
+        self.keep_tables(plain, members)
+        return plain
+
+    def put_together(
+        self, process: Process, steps: List[str], outcome: Outcome, unseen: List[Any]
+    ) -> Optional[Dict[str, Any]]:
+        """One process from what its child sent before it ended, or was ended. None when it is gone."""
+        identity = (process.pid, process.start)
+        plain: Dict[str, Any] = to_plain(process)
+        previous = self.tables.get(identity, {})
+        plain.update(self.words.get(identity, ("", 0.0, {}))[2])
+        for part in outcome.parts:
+            unseen.extend(part.get("unseen", ()))
+            merge(plain, part, previous)
+            if part.get("process", {}) is None:
+                return None
+            if part["step"] == "words" and not part["unseen"]:
+                self.words[identity] = (process.comm, time.monotonic() + _WORDS_S, part["process"])
+        lost = missed(steps, outcome.parts)
+        for place, step in enumerate(lost):
+            if place == 0:
+                ended = outcome.ended if outcome.ended in ("timed-out", "skipped") else "failed"
+                if ended == "timed-out":
+                    self.blocked[(identity, step)] = time.monotonic() + _RETRY_S
+                unseen.append(_lost(step, ended, outcome.detail or f"{step} did not answer in time", process.pid))
+            else:
+                unseen.append(_lost(step, "skipped", f"{step}: after {lost[0]}, which did not answer", process.pid))
+        return plain
+
+    def keep_tables(self, plain: Mapping[int, Mapping[str, Any]], members: Mapping[int, Process]) -> None:
+        """Remember the thread tables; forget those of processes that are gone."""
+        alive = {(pid, one.start) for pid, one in members.items()}
+        self.tables = {identity: table for identity, table in self.tables.items() if identity in alive}
+        self.words = {identity: one for identity, one in self.words.items() if identity in alive}
+        self.blocked = {key: until for key, until in self.blocked.items() if key[0] in alive}
+        for pid, one in plain.items():
+            if "threads" in one:
+                self.tables[(pid, members[pid].start)] = one["threads"]
+
+
+def _here(look: Task) -> Outcome:
+    """Do in this process what never blocks; a child would cost more than the reading."""
+    outcome = Outcome("done")
+    look(lambda value: outcome.parts.append(to_plain(value)))
+    return outcome
+
+
+def _lost(step: str, reason: str, detail: str, pid: int) -> Dict[str, Any]:
+    return {"probe": STEPS[step][0], "reason": reason, "detail": detail, "pid": pid}
+
+
+def descendants(parents: Mapping[int, int], roots: Iterable[int]) -> Set[int]:
+    """The roots, whether they are there or not, and all that descend from them."""
+    children: Dict[int, List[int]] = {}
+    for pid, parent in parents.items():
+        children.setdefault(parent, []).append(pid)
+    found: Set[int] = set()
+    waiting = list(roots)
+    while waiting:
+        pid = waiting.pop()
+        if pid not in found:
+            found.add(pid)
+            waiting.extend(children.get(pid, ()))
+    return found

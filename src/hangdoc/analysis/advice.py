@@ -1,0 +1,24 @@
+"""What to do now, in words with this launch's own values in them. The words are data: engines/data/advice.yaml."""
+
+from __future__ import annotations
+
+from ..engines.load import advice
+from ..model.sample import Unseen
+from .view import Picture
+
+
+def next_steps(one: Picture) -> list[str]:
+    """Commands and hints for a culprit, safe ones first, with its own values in them."""
+    values = {"pid": str(one.member.pid), "tid": str(one.tid or one.member.pid), "object": one.object or "it"}
+    steps = advice().next
+    return [step.format(**values) for step in steps.get(one.mechanism, steps["unknown"])]
+
+
+def disproof(one: Picture) -> str:
+    """What would prove that this member is not the culprit of a hang."""
+    return f"a new log line of {one.member.label}, or its stack in another function, in a second look a minute later"
+
+
+def fix_of(unseen: Unseen) -> str:
+    """How to see it without losing the evidence first."""
+    return advice().see_more[unseen.reason]

@@ -1,0 +1,240 @@
+"""The report put together from the judgement: rows and sentences, no judging."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..model import report as r
+from ..model.sample import Thread
+from . import floors
+from .advice import disproof, fix_of, next_steps
+from .judge import Judgement, furthest_behind, phase_since
+from .stacks import tree
+from .view import Picture, View
+
+_TAIL = 12
+_TITLE = 160
+
+
+def assemble(
+    view: View | None,
+    pictures: Sequence[Picture],
+    judgement: Judgement,
+    version: str,
+    mode: str,
+    *,
+    ended: bool,
+) -> r.Report:
+    """One report. Without a view (no launch was seen) it says only that."""
+    if view is None:
+        about = r.About(version, 0.0, 0, 0.0, mode)
+        return r.Report(about, "undecided", "hint", "no launch was seen", r.Engine("unknown"))
+    history = view.history
+    last = history.last
+    about = r.About(
+        version, last.at if last else 0.0, history.samples, round(history.window, 2), mode, provisional=not ended
+    )
+    groups = _groups(pictures)
+    culprits = judgement.culprits
+    named = culprits[0] if culprits else None
+    return r.Report(
+        hangdoc=about,
+        verdict=judgement.verdict,
+        confidence=judgement.confidence,
+        summary=_summary(view, judgement, pictures),
+        engine=_engine(view),
+        reasons=list(judgement.reasons),
+        next=next_steps(named) if named else [],
+        disprove=disproof(named)
+        if named and judgement.verdict in ("suspect", "hung") and judgement.confidence != "certain"
+        else None,
+        phase=_phase(view, judgement),
+        clocks=_clocks(view, judgement, pictures),
+        processes=[_process(view, one) for one in pictures],
+        logs=_logs(view),
+        ports=_ports(view),
+        culprits=[_culprit(view, one, judgement) for one in culprits],
+        ranks=[
+            r.RankRow(
+                view.launch.host,
+                p.member.pid,
+                p.member.role,
+                str(p.member.rank),
+                p.phase,
+                p.mechanism,
+                groups[p.member.pid],
+            )
+            for p in pictures
+            if p.member.needed
+        ],
+        stacks=tree([(one.member.label, one.stack) for one in pictures if one.stack is not None and one.member.needed]),
+        undecided=[r.UndecidedCause("verdict", list(judgement.missing))] if judgement.missing else [],
+        progress=_progress(view, pictures),
+        unseen=[
+            r.UnseenRow(view.launch.host, one.pid, one.probe, one.reason, one.detail, fix_of(one))
+            for one in history.unseen.values()
+        ],
+        cost=r.CostRow(
+            round(history.wall_s, 3), round(history.cpu_s, 3), {str(pid): ms for pid, ms in history.paused_ms.items()}
+        ),
+    )
+
+
+def _summary(view: View, judgement: Judgement, pictures: Sequence[Picture]) -> str:
+    name = view.profile.name
+    phase = f" in phase {judgement.phase}" if judgement.phase else ""
+    victims = sum(1 for one in pictures if one.member.needed and one.victim)
+    if judgement.culprits:
+        one = judgement.culprits[0]
+        who = f"{one.member.label} (pid {one.member.pid})"
+        others = f" and {len(judgement.culprits) - 1} more like it" if len(judgement.culprits) > 1 else ""
+        frame = one.stack.frames[0] if one.stack and one.stack.frames else None
+        where = f", in {frame.function} ({frame.short or frame.file}:{frame.line})" if frame else ""
+        wait = (
+            f"; {victims} other{'s' if victims > 1 else ''} wait{'s' if victims == 1 else ''} for it" if victims else ""
+        )
+        words = {"hung": "is hung", "suspect": "may be stuck", "crashed": "has crashed"}
+        state = words.get(judgement.verdict, judgement.verdict)
+        return f"{name} {state}{phase} because of {who}{others}: {one.detail}{where}{wait}."
+    if judgement.verdict == "ready":
+        return f"{name} is ready: {judgement.reasons[0]}."
+    if judgement.verdict in ("progressing", "slow"):
+        late = ", longer than such a phase should take" if judgement.verdict == "slow" else ""
+        return f"{name} is starting{phase}{late}: {judgement.reasons[0]}."
+    why = "; ".join(judgement.missing) or "nothing moved and nothing is known to be stuck"
+    return f"Too little was seen of {name}{phase} to judge: {why}."
+
+
+def _engine(view: View) -> r.Engine:
+    modified = sorted({path for track in view.history.tracks.values() for path in track.process.modified or ()})
+    return r.Engine(view.launch.engine, view.launch.version or _version(view), dict(view.launch.args), modified)
+
+
+def _version(view: View) -> str | None:
+    for track in view.history.tracks.values():
+        for package in view.profile.packages:
+            if track.process.packages and package in track.process.packages:
+                return track.process.packages[package]
+    return None
+
+
+def _phase(view: View, judgement: Judgement) -> r.PhaseNow | None:
+    if judgement.phase is None or judgement.phase not in view.phases:
+        return None
+    place = view.phases.index(judgement.phase)
+    spec = view.order[place]
+    since = phase_since(view, judgement.behind) if judgement.behind else None
+    return r.PhaseNow(judgement.phase, since, spec.ceiling_s, place + 1, len(view.order), spec.next_line or None)
+
+
+def _clocks(view: View, judgement: Judgement, pictures: Sequence[Picture]) -> r.Clocks:
+    history, now = view.history, view.history.now
+    root = history.tracks.get(view.launch.root)
+    age = history.last.boot - root.process.start if root and history.last else None
+    mtimes = [state.log.mtime for state in view.logbook.states.values() if state.log.mtime is not None]
+    since_log = max(0.0, history.last.at - max(mtimes)) if mtimes and history.last else None
+    behind = judgement.behind or furthest_behind(view, [one for one in pictures if one.member.needed])
+    quiet = behind.quiet_s if behind else None
+    ahead = [
+        t.deadline - now
+        for t in _threads(view, judgement)
+        if t.deadline is not None and 60 < t.deadline - now < 10 * 86400
+    ]
+    return r.Clocks(age, quiet, since_log, quiet, min(ahead, default=None))
+
+
+def _threads(view: View, judgement: Judgement) -> list[Thread]:
+    pids = {one.member.pid for one in judgement.culprits} or set(view.history.tracks)
+    return [
+        t
+        for pid in pids
+        if pid in view.history.tracks
+        for t in (view.history.tracks[pid].process.threads or {}).values()
+    ]
+
+
+def _process(view: View, one: Picture) -> r.ProcessRow:
+    track = view.history.tracks[one.member.pid]
+    process, written = track.process, view.written(one.member)
+    rate = track.cpu_rate(track.first)
+    age = view.history.last.at - written.last_line_at if written.last_line_at and view.history.last else None
+    return r.ProcessRow(
+        view.launch.host, process.pid, process.nspid[-1] if len(process.nspid) > 1 else None, process.ppid, one.member.role,
+        one.member.needed, (one.member.title or " ".join(process.cmdline or ()) or process.comm)[:_TITLE], process.state,
+        round(rate * 100, 1) if rate is not None else None, process.rss, process.num_threads, one.phase,
+        written.last_line[:400] or None, age,
+    )  # fmt: skip
+
+
+def _logs(view: View) -> list[r.LogRow]:
+    rows, history = [], view.history
+    for state in view.logbook.states.values():
+        log = state.log
+        grew = history.last.at - log.mtime if log.mtime is not None and history.last else None
+        rows.append(r.LogRow(log.path, log.via, log.lines, log.size, grew, list(state.tail)[-_TAIL:], log.note))
+    return rows
+
+
+def _ports(view: View) -> list[r.PortRow]:
+    owners = {
+        fd.inode: pid
+        for pid, track in view.history.tracks.items()
+        for fd in (track.process.fds or {}).values()
+        if fd.kind == "socket" and fd.inode
+    }
+    rows = {}
+    for row in view.history.sockets:
+        if row.state == "LISTEN" and row.family.startswith("tcp") and row.inode in owners:
+            port = int(row.local.rpartition(":")[2])
+            rows[port] = r.PortRow(view.launch.host, port, owners[row.inode], "LISTEN", _health(view, port))
+    wanted = view.launch.port
+    if wanted is not None and view.launch.head and wanted not in rows:
+        rows[wanted] = r.PortRow(view.launch.host, wanted, None, "not listening", _health(view, wanted))
+    return [rows[port] for port in sorted(rows)]
+
+
+def _health(view: View, port: int) -> str | None:
+    answer = view.history.health.get(port)
+    return None if answer is None else str(answer[1]) if answer[1] is not None else answer[2]
+
+
+def _culprit(view: View, one: Picture, judgement: Judgement) -> r.Culprit:
+    frame = one.stack.frames[0] if one.stack and one.stack.frames else None
+    place = r.Place(frame.file, frame.line, frame.function) if frame else None
+    return r.Culprit(
+        view.launch.host, one.member.pid, one.tid, one.nstid, one.member.role, str(one.member.rank), one.phase or judgement.phase,
+        one.mechanism, one.detail, place, one.since_s, one.object, judgement.confidence,
+    )  # fmt: skip
+
+
+def _groups(pictures: Sequence[Picture]) -> dict[int, int]:
+    """Equal pictures share a number: role, phase, mechanism and innermost function."""
+    numbers: dict[tuple[object, ...], int] = {}
+    groups = {}
+    for one in pictures:
+        frame = one.stack.frames[0] if one.stack and one.stack.frames else None
+        shape = (one.member.role, one.phase, one.mechanism, frame and (frame.file, frame.function))
+        groups[one.member.pid] = numbers.setdefault(shape, len(numbers) + 1)
+    return groups
+
+
+def _progress(view: View, pictures: Sequence[Picture]) -> list[r.ProgressRow]:
+    rows = []
+    for one in pictures:
+        if not one.member.needed:
+            continue
+        track = view.history.tracks[one.member.pid]
+        rate = track.cpu_rate(view.history.now - floors.STILL_S)
+        kind = "work" if "cpu" in one.channels else "idling"
+        moved = "cpu" in one.channels
+        rows.append(r.ProgressRow(f"cpu of {one.member.label} ({one.member.pid})", kind, moved, rate, "s/s"))  # type: ignore[arg-type]
+        for channel in one.channels:
+            if channel != "cpu":
+                what = "work" if channel in ("faults", "reads") else "progress"
+                rows.append(r.ProgressRow(f"{channel} of {one.member.label} ({one.member.pid})", what, moved=True))  # type: ignore[arg-type]
+    since = view.logbook.chatter_at
+    if since is not None:
+        rows.append(
+            r.ProgressRow("log", "idling", moved=False, detail="lines that only say that something still waits")
+        )
+    return rows

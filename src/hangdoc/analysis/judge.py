@@ -1,0 +1,216 @@
+"""The verdict: the first of the seven that holds, in the order of docs/report.md, with its evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ..model.words import Certainty, Phase, Verdict
+from . import floors
+from .structure import depth
+from .view import Picture, View
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A verdict and what it rests on."""
+
+    verdict: Verdict
+    confidence: Certainty
+    culprits: tuple[Picture, ...] = ()
+    behind: Picture | None = None  # the member furthest behind
+    phase: Phase | None = None
+    reasons: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()  # facts without which nothing more can be said
+    overdue: bool = False
+    pending: bool = False  # a definite fact was seen that has not been stable for long enough yet
+
+
+def judge(view: View, pictures: Sequence[Picture], *, ended: bool = False) -> Judgement:
+    """Judge every needed member. `ended` says that no more samples will come: stillness is then judged as it is."""
+    needed = [one for one in pictures if one.member.needed]
+    dead = _dead(view, needed)
+    if dead is not None:
+        return dead
+    definite = [one for one in needed if one.definite]
+    stable = [one for one in definite if (one.since_s or 0) >= floors.STABLE_S]
+    if stable:
+        return _because(
+            view,
+            "hung",
+            "certain",
+            stable,
+            [f"{one.member.label} (pid {one.member.pid}): {one.detail}" for one in stable],
+        )
+    answered = _ready(view, needed)
+    if answered is not None:
+        return answered
+    behind = furthest_behind(view, needed)
+    if behind is None:
+        return Judgement("undecided", "hint", missing=("no needed member of the launch could be looked at",))
+    late = _overdue(view, needed, behind)
+    found = Judgement("undecided", "hint", behind=behind, phase=behind.phase, pending=bool(definite), overdue=late)
+    who = f"{behind.member.label} (pid {behind.member.pid})"
+    if behind.moving:
+        moves = (f"{who} moves: {', '.join(behind.channels)}",)
+        return replace(found, verdict="slow" if late else "progressing", confidence="likely", reasons=moves)
+    if behind.moving is None and not behind.definite:
+        return replace(found, missing=_missing(view, behind))
+    watched = min(view.history.window, behind.quiet_s)
+    if watched < floors.STILL_S:
+        why = f"nothing of {who} moved for {watched:.0f} s, which is too short to call it still"
+        return replace(found, reasons=(why,), missing=("two looks 15 s apart" if ended else "more time",))
+    culprits = culprits_of(needed, behind)
+    reasons = [f"{one.member.label} (pid {one.member.pid}): {one.detail}" for one in culprits]
+    reasons.append(f"no progress and no work of {who} for {watched:.0f} s")
+    result = _because(view, "hung" if late else "suspect", "likely" if late else "hint", culprits, reasons)
+    return replace(result, behind=behind, overdue=late)
+
+
+def _because(
+    view: View, verdict: Verdict, confidence: Certainty, culprits: Sequence[Picture], reasons: Sequence[str]
+) -> Judgement:
+    known = [one.phase for one in culprits if one.phase is not None]
+    phase = min(known, key=view.phases.index) if known else None
+    if phase is None:
+        behind = furthest_behind(view, list(culprits))
+        phase = behind.phase if behind else None
+    return Judgement(verdict, confidence, tuple(culprits), culprits[0] if culprits else None, phase, tuple(reasons))
+
+
+def _dead(view: View, needed: Sequence[Picture]) -> Judgement | None:
+    dead = [
+        one for one in needed if one.mechanism == "dead" and (one.member.title or view.written(one.member).seen_pid)
+    ]
+    root_died = [one for one in needed if one.mechanism == "dead" and one.member.pid == view.launch.root]
+    dead = root_died if root_died and len(dead) == len(needed) else dead or root_died
+    if not dead:
+        return None
+    reasons = [f"{one.member.label} (pid {one.member.pid}): {one.detail}" for one in dead]
+    if view.logbook.traceback is not None:
+        reasons.append(f"first error in the log: {view.logbook.traceback.exception}")
+    kills = [line.text for line in (view.history.facts.kernel_log if view.history.facts else ()) if line.kind == "oom"]
+    reasons += [f"kernel log: {text}" for text in kills[-1:]]
+    return _because(view, "crashed", "certain", dead, reasons)
+
+
+def _ready(view: View, needed: Sequence[Picture]) -> Judgement | None:
+    history = view.history
+    answers = {port: answer for port, answer in history.health.items() if port == view.launch.port}
+    for port, (_, status, _) in answers.items():
+        if status == 200:
+            why = f"the health path answers on port {port}"
+            return Judgement("ready", "certain", phase="ready", reasons=(why,))
+    if (
+        not view.launch.head
+        and needed
+        and all(one.idle for one in needed if one.member.role in ("scheduler", "worker"))
+    ):
+        return Judgement(
+            "ready", "likely", phase="ready", reasons=("the ranks of this node wait for work in their loop",)
+        )
+    silent = [history.now - since for port, since in history.health_silent_since.items() if port in answers]
+    everyone = (*view.logbook.by_member.values(), view.logbook.others)
+    said_ready = any(mark.phase == "ready" for written in everyone for mark, _ in written.marks)
+    if said_ready and silent and max(silent) >= floors.HEALTH_SILENT_S:
+        why = f"the log says that it is ready, but the health path has been silent for {max(silent):.0f} s"
+        culprit = [one for one in needed if one.member.pid == view.launch.root]
+        return _because(view, "hung", "likely", culprit, [why])
+    return None
+
+
+def furthest_behind(view: View, needed: Sequence[Picture]) -> Picture | None:
+    """The needed member that the launch waits for: the earliest phase among those that do not wait for other members.
+
+    When everyone waits for others, the end of the chain by role. Among equals the one that moves least.
+    """
+    if not needed:
+        return None
+
+    def stillness(one: Picture) -> tuple[int, float]:
+        return (0 if one.moving is False else 1 if one.moving is None else 2, -one.quiet_s)
+
+    def place(one: Picture) -> int:
+        return view.phases.index(one.phase) if one.phase in view.phases else -1
+
+    free = [one for one in needed if not one.victim and not one.idle and (one.definite or _has_a_part(view, one))]
+    if free:
+        return min(free, key=lambda one: (0 if one.definite else 1, place(one), *stillness(one)))
+    waiting = [one for one in needed if not one.idle] or list(needed)
+    return min(waiting, key=lambda one: (-depth(one.member), *stillness(one), place(one)))
+
+
+_EVERYBODYS: tuple[Phase, ...] = ("import", "warmup", "ready")
+
+
+def _has_a_part(view: View, one: Picture) -> bool:
+    """Whether its role goes through any step of the start: a detokenizer does not, and a wait of it that nobody can name is
+    its own business."""
+    return one.phase is not None or any(
+        one.member.role in spec.roles and spec.id not in _EVERYBODYS for spec in view.order
+    )
+
+
+def culprits_of(needed: Sequence[Picture], behind: Picture) -> list[Picture]:
+    """The member furthest behind, with those whose picture is the same: the same phase, mechanism and innermost function."""
+
+    def shape(one: Picture) -> tuple[object, ...]:
+        frame = one.stack.frames[0] if one.stack and one.stack.frames else None
+        return (one.phase, one.mechanism, one.member.role, frame and (frame.file, frame.function))
+
+    same = [one for one in needed if shape(one) == shape(behind) and one.moving is False and one.idle == behind.idle]
+    return [behind, *(one for one in same if one is not behind)]
+
+
+def _overdue(view: View, needed: Sequence[Picture], behind: Picture) -> bool:
+    since = phase_since(view, behind)
+    spec = next((one for one in view.order if one.id == behind.phase), None)
+    if spec is not None and since is not None and since > spec.ceiling_s:
+        return True
+    return behind.phase is not None and _passed_long_ago(view, needed, behind)
+
+
+def _passed_long_ago(view: View, needed: Sequence[Picture], behind: Picture) -> bool:
+    """Whether a sibling rank left this phase so long ago that waiting is no explanation.
+
+    Only a line that every rank prints tells that the other one has not come so far; otherwise its own stack must say so.
+    """
+    seen_there = behind.means.phase == behind.phase
+    place = view.phases.index(behind.phase) if behind.phase in view.phases else -1
+    for one in needed:
+        if one.member.role != behind.member.role or one.member.pid == behind.member.pid:
+            continue
+        for mark, at in view.written(one.member).marks:
+            told = mark.every_rank or seen_there
+            if told and at is not None and mark.phase in view.phases and view.phases.index(mark.phase) > place:
+                passed = _wall_now(view) - at
+                took = _duration(view, one, behind.phase)
+                if passed > max(floors.SIBLING_S, 1.5 * took):
+                    return True
+    return False
+
+
+def _duration(view: View, one: Picture, phase: Phase | None) -> float:
+    marks = [at for mark, at in view.written(one.member).marks if at is not None]
+    began = view.written(one.member).since(phase) if phase is not None else None
+    later = [at for at in marks if began is not None and at > began]
+    return min(later) - began if later and began is not None else 0.0
+
+
+def _wall_now(view: View) -> float:
+    return view.history.last.at if view.history.last else 0.0
+
+
+def phase_since(view: View, one: Picture) -> float | None:
+    """Seconds that a member has been in its phase, by the time of the mark in its log; None when no line carries one."""
+    if one.phase is None:
+        return None
+    at = view.written(one.member).since(one.phase)
+    return max(0.0, _wall_now(view) - at) if at is not None else None
+
+
+def _missing(view: View, behind: Picture) -> tuple[str, ...]:
+    track = view.history.tracks.get(behind.member.pid)
+    if track is not None and len(track.ticks) < 2:
+        return (f"a second look at process {behind.member.pid}",)
+    return (f"Python stacks of process {behind.member.pid}: it spends CPU time, and only stacks tell work from a loop",)

@@ -1,0 +1,173 @@
+"""What the logs say: marks per writer, lines seen before, n of m, last lines, the first traceback."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from dataclasses import dataclass, field
+
+from ..engines import lines
+from ..engines.profile import Mark, Profile
+from ..model.launch import Launch, Member
+from ..model.sample import Log, Sample
+from ..model.words import Phase
+
+_VOLATILE = re.compile(r"0x[0-9a-f]+|[0-9a-f]{12,}|\d+(?:[.,:]\d+)*|/\S+")
+_TAIL = 60
+_TEMPLATES = 20_000  # different lines remembered: more than any start prints, so the bound only serves hostile logs
+
+
+def template(text: str) -> str:
+    """A line with its volatile words (numbers, addresses, hashes, paths) out."""
+    return _VOLATILE.sub("#", text[:400])
+
+
+@dataclass
+class Written:
+    """What one writer, a member or an unknown one, has written so far."""
+
+    marks: list[tuple[Mark, float | None]] = field(default_factory=list)  # with the time its line carries
+    last_line: str = ""
+    last_line_at: float | None = None  # wall clock by the line's own time, else when it was seen to be new
+    last_new: float | None = None  # monotonic instant at which a line of a new template or a mark was seen
+    bars: dict[str, lines.Bar] = field(default_factory=dict)  # template of a progress bar -> n of m
+    seen_pid: bool = False  # its pid stood in a prefix
+
+    def phase(self, phases: tuple[Phase, ...]) -> Phase | None:
+        """The furthest phase of this start that a mark put it into."""
+        reached = [mark.phase for mark, _ in self.marks if mark.phase in phases]
+        return max(reached, key=phases.index) if reached else None
+
+    def since(self, phase: Phase) -> float | None:
+        """Wall clock at which the first mark of `phase` was written, where its line carries a time."""
+        return next((at for mark, at in self.marks if mark.phase == phase and at is not None), None)
+
+
+@dataclass
+class LogState:
+    """One log file."""
+
+    log: Log
+    next: int = 0  # offset that is read next
+    pending: str = ""
+    tail: deque[str] = field(default_factory=lambda: deque(maxlen=_TAIL))
+    grew_at: float | None = None  # monotonic instant at which it was seen to grow
+    skew: float | None = None  # seconds that the times in its lines are behind the wall clock of the host
+
+
+@dataclass
+class Logbook:
+    """All logs of a launch, read incrementally."""
+
+    profile: Profile
+    by_member: dict[int, Written] = field(default_factory=dict)
+    others: Written = field(default_factory=Written)  # lines that name no member
+    states: dict[str, LogState] = field(default_factory=dict)
+    fatal: list[str] = field(default_factory=list)
+    traceback: lines.Traceback | None = None
+    chatter_at: float | None = None  # monotonic instant of the last line that only says "still waiting"
+    _templates: set[str] = field(default_factory=set)
+
+    def offsets(self) -> dict[str, int]:
+        """Where the next look should read on, by path."""
+        return {path: state.next for path, state in self.states.items()}
+
+    def grew_at(self) -> float | None:
+        """Monotonic instant at which any log was last seen to grow."""
+        return max((state.grew_at for state in self.states.values() if state.grew_at is not None), default=None)
+
+    def add(self, sample: Sample, launch: Launch, version: str | None) -> None:
+        """Read what is new in the sample's logs."""
+        for log in sample.logs:
+            state = self.states.get(log.path)
+            first = state is None
+            if state is None:
+                state = self.states[log.path] = LogState(log)
+            elif log.size is not None and (log.size < state.next or log.inode != state.log.inode):
+                state.next, state.pending = 0, ""  # rotated or truncated: what follows is read from its start
+            state.log = log
+            self._read(state, sample, launch, version, first=first)
+
+    def _read(self, state: LogState, sample: Sample, launch: Launch, version: str | None, *, first: bool) -> None:
+        fresh: list[str] = []
+        for chunk in state.log.chunks:
+            if chunk.offset != state.next:
+                state.pending = ""
+            text = state.pending + chunk.text
+            end = max(text.rfind("\n"), text.rfind("\r")) + 1
+            state.pending = text[end:][-4096:]
+            fresh += lines.split(text[:end])
+            state.next = chunk.offset + (chunk.size or len(chunk.text.encode()))
+        if not fresh:
+            return
+        if not first:
+            state.grew_at = sample.mono
+        reader = lines.reader(self.profile, version)
+        year = _year(sample.at)
+        times = [lines.timestamp(line, year) for line in fresh]
+        if state.skew is None and state.log.mtime is not None:
+            last = next((at for at in reversed(times) if at is not None), None)
+            if (
+                last is not None
+            ):  # the writer's time zone may be another one: quarters of an hour are zones, the rest is age
+                state.skew = round((state.log.mtime - last) / 900) * 900
+        started = (
+            sample.at - (sample.boot - launch.members[launch.root].start) if launch.root in launch.members else None
+        )
+        mine = []
+        for text, naive in zip(fresh, times, strict=True):
+            at = naive + (state.skew or 0) if naive is not None else None
+            if started is not None and at is not None and at < started - 5:
+                continue  # an earlier start wrote into the same file
+            mine.append(text)
+            self._line(reader.read(text), at, None if first else sample.mono, launch)
+        state.tail.extend(mine)
+        if self.traceback is None:
+            self.traceback = next(iter(lines.tracebacks(mine, self.profile)), None)
+
+    def _line(self, line: lines.Line, at: float | None, seen: float | None, launch: Launch) -> None:
+        member = writer_of(line.writer, launch)
+        written = self.others if member is None else self.by_member.setdefault(member.pid, Written())
+        written.seen_pid = written.seen_pid or line.writer.pid is not None
+        if line.message.strip():
+            written.last_line, written.last_line_at = line.text, at if at is not None else written.last_line_at
+        if line.fatal:
+            self.fatal.append(line.text)
+        if line.mark is not None:
+            written.marks.append((line.mark, at))
+        shape = template(line.message)
+        new = shape not in self._templates
+        if new and len(self._templates) < _TEMPLATES:
+            self._templates.add(shape)
+        if line.chatter:
+            self.chatter_at = seen
+            return
+        if line.bar is not None:
+            new = line.bar.done > written.bars.get(shape, lines.Bar(-1, 0)).done
+            written.bars[shape] = line.bar
+        if new and seen is not None:
+            written.last_new = seen
+
+
+def _year(at: float) -> int:
+    """The year of a wall clock time, which vLLM leaves out of its lines."""
+    return 1970 + int(at // (365.2425 * 86400))
+
+
+def writer_of(writer: lines.Writer, launch: Launch) -> Member | None:
+    """The member that wrote a line: by pid where the prefix has one, else by role and rank; None when it names nobody."""
+    if writer.pid is not None:
+        if writer.pid in launch.members:
+            return launch.members[writer.pid]
+        return next((one for one in launch.members.values() if one.nspid == writer.pid), None)
+    if writer.role is None:
+        return None
+    same = [
+        one
+        for one in launch.members.values()
+        if one.role == writer.role
+        and all(
+            getattr(writer.rank, key) in (None, getattr(one.rank, key)) for key in ("dp", "pp", "tp", "ep", "world")
+        )
+    ]
+    return same[0] if len(same) == 1 else None

@@ -1,0 +1,220 @@
+"""Which mechanism keeps a thread where it is, and on what: the first of the questions below that has an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from ..engines.meanings import Meaning
+from ..model.sample import Process, Thread
+from ..model.words import Mechanism
+from . import floors
+from .calls import Blocked, blocked_in, name_of, on_disk
+from .history import Track
+from .view import Picture, View
+
+_SLEEPS = ("nanosleep", "clock_nanosleep")
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One thread with all that is known of it."""
+
+    view: View
+    track: Track
+    thread: Thread
+    means: Meaning
+    blocked: Blocked | None
+    base: Picture  # with whom it waits for by its frames
+
+    @property
+    def call(self) -> str | None:
+        """Name of the call that it is blocked in."""
+        return name_of(self.thread.syscall, self.view.arch)
+
+
+def death(process: Process) -> str:
+    """How a process ended, from its wait status (wait(2)), where that could be read."""
+    if process.exit_code is None:
+        return "it ended; how could not be seen"
+    number = process.exit_code & 0x7F
+    return f"it was killed by signal {number}" if number else f"it ended with status {process.exit_code >> 8}"
+
+
+def halted(view: View, track: Track, base: Picture) -> Picture | None:
+    """The picture of a member that is stopped, frozen or held by a debugger; None for one that may run."""
+    process = track.process
+    since = view.history.now - track.state_since
+    if process.state == "T":
+        return replace(base, mechanism="stopped", detail="every thread of it is stopped by a signal (state T)", moving=False,
+                       definite=True, since_s=since)  # fmt: skip
+    cgroup = view.history.facts.cgroups.get(process.cgroup) if view.history.facts and process.cgroup else None
+    if cgroup is not None and cgroup.frozen:
+        return replace(base, mechanism="frozen", detail=f"its cgroup {process.cgroup} is frozen", moving=False,
+                       definite=True, object=process.cgroup, since_s=since)  # fmt: skip
+    if process.state == "t" or process.tracer:
+        return replace(base, mechanism="traced", detail=f"a debugger (process {process.tracer or '?'}) holds it", moving=False,
+                       object=f"process {process.tracer}" if process.tracer else None, since_s=since)  # fmt: skip
+    return None
+
+
+def explained(view: View, track: Track, thread: Thread, means: Meaning, base: Picture) -> Picture:
+    """The picture of a living member with mechanism, detail and object filled in."""
+    blocked = blocked_in(thread, track.process, view.sockets(), view.arch)
+    scene = Scene(view, track, thread, means, blocked, replace(base, waits_for=means.waits_for, idle=means.idle))
+    for question in _QUESTIONS:
+        answer = question(scene)
+        if answer is not None:
+            return answer
+    return replace(scene.base, detail=blocked.detail if blocked else "running")
+
+
+def _with(scene: Scene, found: Blocked, *, definite: bool = False) -> Picture:
+    return replace(scene.base, mechanism=found.mechanism, detail=found.detail, object=found.object, definite=definite)
+
+
+def _lock_with_owner(scene: Scene) -> Picture | None:
+    found = _futex(scene.thread, scene.track.process)
+    if found is None:
+        return None
+    cycle = found.mechanism in ("mutex-self", "lock-cycle")
+    return _with(scene, found, definite=cycle and scene.thread.tid == scene.track.process.pid)
+
+
+def _in_kernel(scene: Scene) -> Picture | None:
+    if scene.thread.state != "D":
+        return None
+    what = scene.blocked.detail if scene.blocked else f"wait channel {scene.thread.wchan or 'not readable'}"
+    mechanism: Mechanism = "disk-read" if on_disk(scene.thread) else "uninterruptible"
+    return replace(
+        scene.base, mechanism=mechanism, detail=f"in the kernel, state D: {what}", waits_for=None, idle=False
+    )
+
+
+def _output(scene: Scene) -> Picture | None:
+    found = scene.blocked
+    if found is None or found.mechanism != "pipe-write" or not _is_output(scene.thread, scene.track.process):
+        return None
+    return _with(scene, replace(found, detail=f"its output: {found.detail}"), definite=True)
+
+
+def _for_members(scene: Scene) -> Picture | None:
+    return _frames(scene) if scene.base.victim else None
+
+
+def _specific_call(scene: Scene) -> Picture | None:
+    return _with(scene, scene.blocked) if scene.blocked and scene.blocked.specific else None
+
+
+def _gil(scene: Scene) -> Picture | None:
+    holder = next((stack for stack in scene.track.last_stacks if stack.gil), None)
+    if holder is None or scene.blocked is None or holder.tid != scene.thread.tid:
+        return None
+    words = f"{scene.blocked.detail}, with the GIL held: no other Python thread of it can run"
+    return _with(scene, Blocked("gil-held", words))
+
+
+def _frames(scene: Scene) -> Picture | None:
+    if scene.means.mechanism is None:
+        return None
+    words = f"waits in {scene.means.frame.function}" if scene.means.frame else "waits"
+    return _with(scene, Blocked(scene.means.mechanism, words, scene.blocked.object if scene.blocked else None))
+
+
+def _sleeping(scene: Scene) -> Picture | None:
+    if scene.call not in _SLEEPS:
+        return None
+    loop = _loops(scene.track, scene.thread)
+    return _with(scene, Blocked("sleep-loop" if loop else "sleep", _sleep_detail(scene.view, scene.thread)))
+
+
+def _looping(scene: Scene) -> Picture | None:
+    spent = scene.track.cpu_rate(scene.view.history.now - floors.STILL_S) or 0
+    if scene.base.moving is not False or spent <= floors.CPU:
+        return None
+    return _with(scene, Blocked("busy-loop", "spends CPU time within one place"))
+
+
+def _other_call(scene: Scene) -> Picture | None:
+    found = scene.blocked
+    return _with(scene, found) if found is not None and found.mechanism != "unknown" else None
+
+
+def _idle(scene: Scene) -> Picture | None:
+    return _with(scene, Blocked("idle", "idle by design")) if scene.base.idle else None
+
+
+def _computing(scene: Scene) -> Picture | None:
+    if not scene.base.moving or "cpu" not in scene.base.channels:
+        return None
+    return _with(scene, Blocked("computing", "spends CPU time over a range of functions"))
+
+
+def _some_lock(scene: Scene) -> Picture | None:
+    if scene.call not in ("futex", "futex_waitv"):
+        return None
+    return _with(scene, Blocked("lock-wait", "waits for a lock or an event whose owner cannot be told from its state"))
+
+
+# In this order: what is certain by itself, then what names another member, then what the call says, then the frames.
+_QUESTIONS: tuple[Callable[[Scene], Picture | None], ...] = (
+    _lock_with_owner,
+    _in_kernel,
+    _output,
+    _for_members,
+    _specific_call,
+    _gil,
+    _frames,
+    _sleeping,
+    _looping,
+    _other_call,
+    _idle,
+    _computing,
+    _some_lock,
+)
+
+
+def _futex(thread: Thread, process: Process) -> Blocked | None:
+    """What a futex with a known owner says; the owner's own wait closes a cycle or not."""
+    futex = thread.futex
+    if futex is None or futex.owner is None:
+        return None
+    holder = f"thread {futex.owner} of process {process.pid}"
+    if futex.owner == thread.tid:
+        return Blocked("mutex-self", f"waits for a {futex.kind} that it holds itself", holder)
+    seen, at = [thread.tid], futex.owner
+    while at not in seen:
+        seen.append(at)
+        other = (process.threads or {}).get(at)
+        if other is None or other.futex is None or other.futex.owner is None:
+            return Blocked("lock-wait", f"waits for a {futex.kind} that {holder} holds", holder)
+        at = other.futex.owner
+    if at == thread.tid:
+        return Blocked(
+            "lock-cycle", f"waits in a circle of locks: threads {' -> '.join(map(str, [*seen, at]))}", holder
+        )
+    return Blocked("lock-wait", f"waits for {holder}, which is in a circle of locks", holder)
+
+
+def _is_output(thread: Thread, process: Process) -> bool:
+    fds = process.fds or {}
+    written = fds.get(thread.args[0]) if thread.args else None
+    return written is not None and written.inode in {fds[n].inode for n in (1, 2) if n in fds}
+
+
+def _loops(track: Track, thread: Thread) -> bool:
+    known = track.threads.get(thread.tid)
+    if known is None:
+        return False
+    return len(known.deadlines) > 1 or (known.not_run_since > known.in_place_since and known.looks > 2)
+
+
+def _sleep_detail(view: View, thread: Thread) -> str:
+    if thread.deadline is None:
+        return "sleeps in the code named"
+    left = thread.deadline - view.history.now
+    return (
+        f"sleeps in the code named, for {left:.0f} s more"
+        if left < 10 * 86400
+        else "sleeps in the code named, for ever"
+    )

@@ -1,0 +1,71 @@
+"""One picture per member: phase, mechanism, whom it waits for, and whether it moves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..engines.meanings import Meaning, meaning
+from ..engines.roles import title_phase
+from ..model.launch import Member
+from ..model.sample import Stack, Thread
+from ..model.words import Phase
+from .history import Track
+from .mechanisms import death, explained, halted
+from .movement import movement
+from .view import Picture, View
+
+
+def picture(view: View, track: Track) -> Picture:
+    """What the member of `track` is doing, by everything that was seen of it."""
+    member, process = track.member, track.process
+    thread, stack = thread_of_interest(view, track)
+    means = meaning(stack, view.profile) if stack is not None else Meaning()
+    moving, channels, quiet = movement(track, view.written(member), view.history.now)
+    known = track.threads.get(thread.tid) if thread else None
+    base = Picture(
+        member,
+        phase_of(view, member, means),
+        "unknown",
+        "its threads could not be read",
+        moving,
+        quiet,
+        since_s=view.history.now - known.in_place_since if known else None,
+        channels=channels,
+        stack=stack,
+        means=means,
+        tid=thread.tid if thread else None,
+        nstid=thread.nstid if thread else None,
+    )
+    if track.gone is not None or process.state in ("Z", "X"):
+        return replace(base, mechanism="dead", detail=death(process), moving=False, definite=True)
+    stopped = halted(view, track, base)
+    if stopped is not None:
+        return stopped
+    if thread is None:
+        return replace(base, waits_for=means.waits_for, idle=means.idle)
+    return explained(view, track, thread, means, base)
+
+
+def thread_of_interest(view: View, track: Track) -> tuple[Thread | None, Stack | None]:
+    """The thread that the start depends on: the main one, unless it idles by design while another Python thread is in a
+    step of the start (SGLang's warm-up runs in a thread of the launcher)."""
+    threads = track.process.threads or {}
+    main = threads.get(track.process.pid)
+    stacks = {stack.tid: stack for stack in track.last_stacks if stack.tid is not None}
+    main_stack = stacks.get(track.process.pid) or next((s for s in track.last_stacks if s.name == "MainThread"), None)
+    if main_stack is not None:
+        means = meaning(main_stack, view.profile)
+        if means.idle:
+            for stack in stacks.values():
+                other = meaning(stack, view.profile)
+                if stack is not main_stack and other.phase is not None and not other.idle and stack.tid in threads:
+                    return threads[stack.tid], stack
+    return main, main_stack
+
+
+def phase_of(view: View, member: Member, means: Meaning) -> Phase | None:
+    """The furthest phase that its stack, its own log lines or its title put it into; a start only goes forward."""
+    written = view.written(member).phase(view.phases)
+    titled = title_phase(member.title, view.profile)
+    found = [phase for phase in (means.phase, written, titled) if phase is not None and phase in view.phases]
+    return max(found, key=view.phases.index) if found else None

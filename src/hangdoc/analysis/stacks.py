@@ -1,0 +1,70 @@
+"""Python stacks compared: over time (one place, or a range of work) and over ranks (one tree)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ..model.report import StackNode
+from ..model.sample import Frame, Stack
+
+Path = tuple[tuple[str, str], ...]
+
+
+def path_of(stack: Stack) -> Path:
+    """Functions of a stack, outermost first, without line numbers: a loop changes lines, not functions."""
+    return tuple((frame.file, frame.function) for frame in reversed(stack.frames))
+
+
+def in_one_place(paths: Sequence[Path]) -> bool:
+    """Whether looks at one thread show one place: the same outer frames and leaves of one function (DESIGN's busy-loop).
+
+    A loop body's helper comes and goes as one further frame; work that ranges over different functions differs in two
+    or more frames, or in three leaves.
+    """
+    different = set(paths)
+    if len(different) < 2:
+        return True
+    shared = 0
+    for together in zip(*different, strict=False):
+        if len(set(together)) > 1:
+            break
+        shared += 1
+    rests = {path[shared:] for path in different}
+    return all(len(rest) <= 1 for rest in rests) and len(rests) < 4
+
+
+@dataclass
+class _Node:
+    frame: Frame
+    present: list[str] = field(default_factory=list)
+    children: dict[tuple[str, str], _Node] = field(default_factory=dict)
+
+
+def tree(stacks: Sequence[tuple[str, Stack]]) -> list[StackNode]:
+    """Stacks of several ranks merged from the outermost frame in: each frame with the ranks in it and those not.
+
+    `stacks` are (label, stack) pairs; `absent` lists the labels that share the parent frame but not this one.
+    """
+    root = _Node(Frame("", ""))
+    for label, stack in stacks:
+        node = root
+        node.present.append(label)
+        for frame in reversed(stack.frames):
+            node = node.children.setdefault((frame.file, frame.function), _Node(frame))
+            node.present.append(label)
+    return _rows(root)
+
+
+def _rows(node: _Node) -> list[StackNode]:
+    return [
+        StackNode(
+            function=child.frame.function,
+            file=child.frame.short or child.frame.file,
+            line=child.frame.line,
+            present=child.present,
+            absent=[label for label in node.present if label not in child.present],
+            children=_rows(child),
+        )
+        for child in node.children.values()
+    ]

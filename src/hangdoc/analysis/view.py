@@ -1,0 +1,65 @@
+"""What judging needs of a launch, and the picture of one member that it makes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..engines.meanings import Meaning
+from ..engines.profile import PhaseSpec, Profile
+from ..model.launch import Launch, Member
+from ..model.sample import Socket, Stack
+from ..model.words import ROLES, Mechanism, Phase
+from .history import History
+from .logbook import Logbook, Written
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What one needed member is doing."""
+
+    member: Member
+    phase: Phase | None
+    mechanism: Mechanism
+    detail: str
+    moving: bool | None  # progress or work within the window; None when too little was seen to say
+    quiet_s: float  # how long nothing of it has moved, at most the window
+    since_s: float | None = None  # how long the thread has been where it is, at least
+    object: str | None = None
+    tid: int | None = None
+    nstid: int | None = None
+    stack: Stack | None = None
+    means: Meaning = Meaning()  # noqa: RUF009 - frozen; what that stack says
+    waits_for: str | None = None  # as in FrameRule: a role, "ranks", "threads", "children", "clients", "object"
+    idle: bool = False  # waits by design for something to do
+    definite: bool = False  # a fact that no waiting cures, not yet said to be stable
+    channels: tuple[str, ...] = ()  # what moved
+
+    @property
+    def victim(self) -> bool:
+        """It waits for other members, so it is not where the chain ends."""
+        return (self.waits_for == "ranks" or self.waits_for in ROLES) and not self.definite
+
+
+@dataclass(frozen=True)
+class View:
+    """All that judging a member needs."""
+
+    history: History
+    logbook: Logbook
+    profile: Profile
+    launch: Launch
+    order: tuple[PhaseSpec, ...]  # the phases that this launch goes through
+    arch: str
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """Ids of these phases, first to last."""
+        return tuple(spec.id for spec in self.order)
+
+    def written(self, member: Member) -> Written:
+        """What this member wrote, empty when nothing is known to be its own."""
+        return self.logbook.by_member.get(member.pid, Written())
+
+    def sockets(self) -> dict[int, Socket]:
+        """Sockets by inode."""
+        return {row.inode: row for row in self.history.sockets if row.inode}

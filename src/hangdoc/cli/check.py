@@ -1,0 +1,70 @@
+"""`hangdoc check`: what can be seen here, and how to see more."""
+
+from __future__ import annotations
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..analysis.advice import fix_of
+from ..hosts.channel import ChannelError
+from ..hosts.local import LocalChannel
+from ..model.sample import Sample
+from ..report.safe import clean
+from ..session import target
+from ..session.look import Look, Options, find_pyspy
+from . import exits
+from .diagnose import columns
+
+
+def command(pid: int = typer.Argument(0, metavar="[PID]", help="A process of the launch.", show_default=False)) -> int:
+    """Look at a launch with every probe and say what each could see. Nothing is judged and nothing is paused."""
+    channel = LocalChannel()
+    try:
+        first = target.scan(channel)
+        launch = target.choose(channel, first, pid or None)
+        look = Look(channel, launch, first, Options())
+        look.tick(stacks=False, budget_s=5.0)
+        look.tick(stacks=True, budget_s=5.0)
+        _show(look, first)
+        complete = not look.diagnosis.history.unseen
+    except target.NoLaunch as error:
+        raise exits.Stop(str(error), error.hint) from None
+    except ChannelError as error:
+        raise exits.Stop(f"this machine could not be read: {error}", error.last_words, exits.UNREACHABLE) from None
+    finally:
+        channel.close()
+    return exits.OK if complete else exits.UNDECIDED
+
+
+def _show(look: Look, first: Sample) -> None:
+    console = Console(width=columns(), highlight=False, markup=False, emoji=False)
+    history = look.diagnosis.history
+    facts = history.facts
+    tracks = history.tracks.values()
+    seen = {
+        "processes": len(first.processes),
+        "members of the launch": len(tracks),
+        "threads": sum(len(one.process.threads or {}) for one in tracks),
+        "system calls of threads": sum(
+            t.syscall is not None for one in tracks for t in (one.process.threads or {}).values()
+        ),
+        "open descriptors": sum(len(one.process.fds or {}) for one in tracks),
+        "Python stacks": sum(bool(one.stacks) for one in tracks),
+        "sockets": len(history.sockets),
+    }
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for name, count in seen.items():
+        table.add_row(Text(name), Text(str(count)))
+    table.add_row(Text("py-spy"), Text(find_pyspy() or "none"))
+    if facts is not None:
+        table.add_row(
+            Text("user"),
+            Text(f"uid {facts.uid}" + (f", Yama ptrace_scope {facts.yama}" if facts.yama is not None else "")),
+        )
+    console.print(table)
+    for one in history.unseen.values():
+        who = f"process {one.pid}: " if one.pid is not None else ""
+        console.print(Text(f"not seen: {one.probe} ({one.reason}): {who}{clean(one.detail, 200)}"))
+        console.print(Text(f"          {fix_of(one)}", style="dim"))

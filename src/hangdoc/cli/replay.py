@@ -1,0 +1,31 @@
+"""A saved case to its report: the same road as a live look, without the clock."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .. import __version__
+from ..analysis.diagnosis import Diagnosis
+from ..model.report import Report
+from ..session import casefile
+from . import exits
+
+
+def report_of_case(path: Path) -> Report:
+    """The report of a case file. Raises Stop with what is wrong with it."""
+    try:
+        header, samples = casefile.read(path)
+        diagnosis = Diagnosis(header.root)
+        for sample in samples:
+            diagnosis.add(sample)
+    except FileNotFoundError:
+        raise exits.Stop(
+            f"{path} is neither a PID nor a file", "name a process of the launch, or a case saved with --save"
+        ) from None
+    except OSError as error:
+        raise exits.Stop(f"{path} cannot be read: {error.strerror}", "", exits.UNREACHABLE) from None
+    except casefile.CaseError as error:
+        raise exits.Stop(str(error), "", exits.USAGE) from None
+    if diagnosis.launch is None:
+        raise exits.Stop(f"{path} holds no sample of a launch", "", exits.USAGE)
+    return diagnosis.report(__version__, mode="case")

@@ -1,0 +1,26 @@
+"""`hangdoc report CASE`: render a case again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from . import exits
+from .diagnose import FailOn, show
+from .replay import report_of_case
+
+
+def command(
+    case: Path = typer.Argument(..., help="A file that --save wrote."),
+    json: bool = typer.Option(False, "--json", help="Print the report as one JSON object (docs/report.md)."),
+    as_markdown: bool = typer.Option(
+        False, "--markdown", help="Print it fit for an issue: redacted, raw stacks folded."
+    ),
+    fail_on: FailOn | None = typer.Option(None, "--fail-on", help="End with status 1 on this verdict, too."),
+    verbose: bool = typer.Option(False, "--verbose", "-v", help="Show every rank, process, log and stack."),
+) -> int:
+    """Judge a saved case again and print its report; nothing is looked at."""
+    found = report_of_case(case)
+    show(found, json=json, as_markdown=as_markdown, verbose=verbose)
+    return exits.exit_status(found.verdict, fail_on.value if fail_on else None)

@@ -1,0 +1,251 @@
+"""What a log line says: its writer, mark, progress, time; tracebacks. Pure, linear in the text.
+
+Written for 100,000 lines a second: one automaton holds all patterns of an engine, a writer is looked up by its prefix.
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import re2
+
+from ..model.launch import Rank
+from ..model.words import Role
+from .profile import Mark, Prefix, Profile
+from .roles import rank_of
+from .versions import within
+
+LINE_BOUND = 8192  # characters kept of one line
+_PREFIX_BOUND = 120
+_CACHE_BOUND = 1 << 16
+_TRACEBACK_BOUND = 2000  # lines looked at for the end of a traceback
+_MONTHS, _DAYS = range(1, 13), range(1, 32)
+
+# These are plain `re`: they are ours, begin at the start or at a rare character, and nest no repetition.
+_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
+_ENDS = re.compile(r"\r\n|\n|\r")
+_LEVEL = re.compile(
+    r"(?:INFO|WARNING|WARN|ERROR|DEBUG|CRITICAL):? +(?:\d\d-\d\d \d\d:\d\d:\d\d )?(?:\[[\w./<>-]{1,200}:\d+\] ?)?"
+)
+_ISO = re.compile(r"\[?(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)")
+_MONTH = re.compile(
+    r"(?:\([^)]{1,80}\) )?(?:INFO|WARNING|WARN|ERROR|DEBUG|CRITICAL) (\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)"
+)
+_BAR = re.compile(r"(?<!\d)(\d{1,7})/(\d{1,7})(?: \[|\s*$)")
+_TRACEBACK = "Traceback (most recent call last):"
+_INSIDE = re.compile(r"\s|$|The above exception|During handling|\[|\|")
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Who wrote a line, as far as its prefix says. `pid` is the number in the writer's own pid namespace."""
+
+    role: Role | None = None
+    rank: Rank = Rank()  # noqa: RUF009 - frozen
+    pid: int | None = None
+
+
+class Bar(NamedTuple):
+    """n of m, from the last progress bar in a line."""
+
+    done: int
+    total: int
+
+
+class Line(NamedTuple):
+    """All that one line says."""
+
+    text: str
+    writer: Writer
+    message: str  # without prefix, level and time
+    mark: Mark | None
+    bar: Bar | None
+    chatter: bool = False  # only says "still waiting"
+    fatal: bool = False  # announces the end
+
+
+@dataclass(frozen=True)
+class Traceback:
+    """A Python traceback in a log."""
+
+    writer: Writer
+    exception: str  # the line that names it; "" when the text ends before
+    start: int  # index of its first line
+    end: int  # index after its last line
+
+
+NOBODY = Writer()
+
+
+def split(text: str) -> list[str]:
+    """Lines, ended by a line feed or by the carriage return of a progress bar; colours removed, bounded."""
+    if "\x1b" in text:
+        text = _ESCAPE.sub("", text)
+    lines = _ENDS.split(text) if "\r" in text else text.split("\n")
+    if not lines[-1]:
+        lines.pop()
+    return [line if len(line) <= LINE_BOUND else line[:LINE_BOUND] for line in lines]
+
+
+def timestamp(line: str, year: int = 1970) -> float | None:
+    """The time a line carries, in seconds, time zone unknown: only differences between lines of one log mean anything.
+
+    vLLM writes no year: give it, else 1970 stands for it.
+    """
+    found = _ISO.match(line)
+    numbers = [int(one) for one in found.groups()] if found else []
+    if not found and (found := _MONTH.match(line)):
+        numbers = [year, *(int(one) for one in found.groups())]
+    if not numbers or numbers[1] not in _MONTHS or numbers[2] not in _DAYS:
+        return None
+    return float(calendar.timegm((*numbers, 0, 0, 0)))
+
+
+def progress_of(line: str) -> Bar | None:
+    """n of m of the last progress bar (tqdm's form, with a percentage) in a line."""
+    if "%" not in line:
+        return None
+    found = _BAR.findall(line)
+    if not found:
+        return None
+    done, total = int(found[-1][0]), int(found[-1][1])
+    return Bar(done, total) if done <= total and total > 0 else None
+
+
+class Reader:
+    """The compiled patterns of one profile and version, for every line of its logs. `reader()` keeps one of each."""
+
+    def __init__(self, profile: Profile, version: str | None) -> None:
+        """Compile. Takes some milliseconds."""
+        self.marks = tuple(mark for mark in profile.marks if within(version, mark.versions))
+        self._chatter_from = len(self.marks)
+        self._fatal_from = self._chatter_from + len(profile.chatter)
+        self._prefixes = tuple((re.compile(one.match), one) for one in profile.prefixes)
+        self._writers: dict[str, tuple[Writer, int]] = {}
+        options = re2.Options()
+        options.max_mem = 64 << 20
+        self._set: Any = re2.Set.SearchSet(options)
+        for text in (*(mark.match for mark in self.marks), *profile.chatter, *profile.fatal):
+            self._set.Add(text)
+        self._set.Compile()
+
+    def hits(self, line: str) -> list[int]:
+        """Numbers of the patterns that are in the line, ascending."""
+        found = self._set.Match(line)
+        return sorted(found) if found else []
+
+    def _mark(self, hits: Sequence[int], who: Writer) -> Mark | None:
+        for index in hits:
+            if index >= self._chatter_from:
+                break
+            roles = self.marks[index].roles
+            if not roles or who.role is None or who.role in roles:
+                return self.marks[index]
+        return None
+
+    def mark(self, line: str) -> Mark | None:
+        """The first mark that the line meets and its writer may write."""
+        hits = self.hits(line)
+        return self._mark(hits, self.writer(line)[0]) if hits else None
+
+    def is_chatter(self, line: str) -> bool:
+        """Whether the line only says "still waiting"."""
+        return any(self._chatter_from <= index < self._fatal_from for index in self.hits(line))
+
+    def is_fatal(self, line: str) -> bool:
+        """Whether the line announces the end."""
+        return any(index >= self._fatal_from for index in self.hits(line))
+
+    def writer(self, line: str) -> tuple[Writer, str]:
+        """Who wrote the line, and the message without prefix, level and time."""
+        who, at = NOBODY, 0
+        if line[:1] in ("(", "["):
+            end = line.find(")" if line[0] == "(" else "]", 0, _PREFIX_BOUND)
+            if end > 0:
+                key = line[: end + 3]  # with the colon and the blank that may follow
+                known = self._writers.get(key)
+                who, at = known if known else self._learn(key)
+        level = _LEVEL.match(line, at)
+        return who, line[level.end() :] if level else line[at:] if at else line
+
+    def _learn(self, key: str) -> tuple[Writer, int]:
+        found = NOBODY, 0
+        for pattern, prefix in self._prefixes:
+            if match := pattern.search(key):
+                found = _writer(prefix, match.groupdict()), match.end()
+                break
+        if len(self._writers) > _CACHE_BOUND:  # a log must not fill the memory
+            self._writers.clear()
+        self._writers[key] = found
+        return found
+
+    def read(self, line: str) -> Line:
+        """All that a line says."""
+        who, message = self.writer(line)
+        hits = self.hits(line)
+        if not hits:
+            return Line(line, who, message, None, progress_of(line))
+        chatter = any(self._chatter_from <= index < self._fatal_from for index in hits)
+        return Line(line, who, message, self._mark(hits, who), progress_of(line), chatter, hits[-1] >= self._fatal_from)
+
+
+def _writer(prefix: Prefix, groups: dict[str, str | None]) -> Writer:
+    rank, pid = rank_of(groups), groups.get("pid")
+    role = prefix.role or (prefix.ranked if rank != Rank() else prefix.unranked)
+    return Writer(role, rank, int(pid) if pid else None)
+
+
+_READERS: dict[tuple[str, str | None], tuple[Profile, Reader]] = {}
+
+
+def reader(profile: Profile, version: str | None = None) -> Reader:
+    """The reader for a profile and version, made once."""
+    known = _READERS.get((profile.engine, version))
+    if known is None or known[0] is not profile:
+        known = profile, Reader(profile, version)
+        _READERS[profile.engine, version] = known
+    return known[1]
+
+
+def writer(line: str, profile: Profile) -> tuple[Writer, str]:
+    """Who wrote the line, and the message without prefix, level and time."""
+    return reader(profile).writer(line)
+
+
+def mark_of(line: str, profile: Profile, version: str | None = None) -> Mark | None:
+    """The mark that a whole line (with its prefix) is, or None."""
+    return reader(profile, version).mark(line)
+
+
+def is_chatter(line: str, profile: Profile) -> bool:
+    """Whether a line only says "still waiting"."""
+    return reader(profile).is_chatter(line)
+
+
+def is_fatal(line: str, profile: Profile) -> bool:
+    """Whether a line announces the end."""
+    return reader(profile).is_fatal(line)
+
+
+def _traceback(lines: Sequence[str], start: int, who: Writer, find: Reader) -> Traceback:
+    for at in range(start + 1, min(start + _TRACEBACK_BOUND, len(lines))):
+        other, message = find.writer(lines[at])
+        if other != who:  # another process writes in between
+            continue
+        if _TRACEBACK in message:
+            return Traceback(who, "", start, at)
+        if not _INSIDE.match(message):
+            return Traceback(who, message.strip(), start, at + 1)
+    return Traceback(who, "", start, len(lines))
+
+
+def tracebacks(lines: Sequence[str], profile: Profile) -> list[Traceback]:
+    """Tracebacks in the order in which they begin. Lines of other writers in between are passed over."""
+    find = reader(profile)
+    return [
+        _traceback(lines, start, find.writer(line)[0], find) for start, line in enumerate(lines) if _TRACEBACK in line
+    ]

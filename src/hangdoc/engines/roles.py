@@ -1,0 +1,180 @@
+"""Roles and ranks of a launch's processes: by title, by command line, else by place in the tree. Pure."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from ..model.launch import Member, Rank
+from ..model.sample import Process
+from ..model.words import Phase, Role
+from .argv import number, program
+from .load import pattern
+from .profile import Profile, Title
+
+_TITLE_BOUND = 200
+_SPAWNED = re.compile(r"from multiprocessing\.(?:spawn|forkserver) import|--multiprocessing-fork")
+_RANK_NAMES = ("dp", "pp", "tp", "ep", "world")
+# What a compiler, downloader or helper starts is its own business.
+_HEREDITARY: tuple[Role, ...] = ("compiler", "downloader", "helper", "ray")
+
+
+def title_of(process: Process) -> str:
+    """What people see in ps, bounded; of a process without a command line, its name."""
+    return (" ".join(process.cmdline or ()).strip() or process.comm)[:_TITLE_BOUND]
+
+
+@functools.lru_cache(maxsize=4096)
+def _match(title: str, titles: tuple[Title, ...]) -> tuple[Title, Rank] | None:
+    for one in titles:
+        if found := pattern(one.match).search(title):
+            return one, rank_of(found.groupdict())
+    return None
+
+
+def rank_of(groups: Mapping[str, str | None]) -> Rank:
+    """A rank from the named groups of a title or prefix."""
+    return Rank(**{name: int(groups[name] or 0) for name in _RANK_NAMES if groups.get(name)})
+
+
+def titled(process: Process, profile: Profile) -> tuple[Title, Rank] | None:
+    """The title rule that a process's title meets, with the rank in it."""
+    return _match(title_of(process), profile.titles)
+
+
+def title_phase(title: str, profile: Profile) -> Phase | None:
+    """How far whoever bears this title has got at least."""
+    found = _match(title, profile.titles)
+    return found[0].phase if found else None
+
+
+def _by_command(process: Process, profile: Profile) -> Role | None:
+    title = title_of(process)
+    return next((role for text, role in profile.child_roles.items() if pattern(text).search(title)), None)
+
+
+def _is_worker_like(process: Process, parent: Process) -> bool:
+    """Whether it was started by multiprocessing, or forked from its parent without an exec: a part of the engine.
+
+    A zombie has no command line any more; it counts, for the last thing to hide is a rank that died.
+    """
+    if process.state == "Z" or not process.cmdline:
+        return process.comm == parent.comm or program((process.comm,)).kind == "python"
+    return bool(_SPAWNED.search(title_of(process))) or process.cmdline == parent.cmdline
+
+
+def _env_rank(process: Process) -> Rank:
+    value = (process.env or {}).get("RANK", "")
+    return Rank(world=int(value)) if value.isdecimal() and value.isascii() else Rank()
+
+
+def _sizes(profile: Profile, args: Mapping[str, str]) -> tuple[int, int, int, int, int]:
+    def size(name: str, default: int) -> int:
+        return number(args, profile.sizes.get(name, name), default)
+
+    return size("tp", 1), size("pp", 1), size("dp", 1), max(size("nodes", 1), 1), size("node", 0)
+
+
+def _place(index: int, tp: int, pp: int, nodes: int, node: int) -> Rank:
+    """The rank of the index-th engine process of a node: pipeline stages outside, tensor ranks inside."""
+    world = index + node * max(tp * pp // nodes, 1)
+    return Rank(tp=world % tp if tp > 1 else None, pp=world // tp if pp > 1 else None, world=world)
+
+
+def _expected(profile: Profile, parent: Role, args: Mapping[str, str]) -> list[tuple[Role, Rank]] | None:
+    """What the untitled children of `parent` are in the order of their start, as far as the arguments tell."""
+    tp, pp, dp, nodes, node = _sizes(profile, args)
+    local = max(tp * pp // nodes, 1)
+    ranks = [_place(index, tp, pp, nodes, node) for index in range(local)]
+    if profile.engine == "sglang" and parent == "launcher":
+        first: list[tuple[Role, Rank]] = (
+            [("dp-controller", Rank())] if dp > 1 else [("scheduler", rank) for rank in ranks]
+        )
+        last: list[tuple[Role, Rank]] = [("detokenizer", Rank())] if node == 0 else []
+        return first + last
+    if profile.engine == "sglang" and parent == "dp-controller" and dp > 1 and "enable-dp-attention" not in args:
+        return [("scheduler", Rank(dp=group, tp=rank.tp, pp=rank.pp)) for group in range(dp) for rank in ranks]
+    role = profile.untitled.get(parent)
+    if role is None:
+        return None
+    if role == "worker" and profile.engine == "vllm":
+        return [(role, rank) for rank in ranks] if local > 1 else []  # TP 1 works inside the engine core
+    if role == "scheduler":
+        return [(role, rank) for rank in ranks]
+    return None
+
+
+def _merge(seen: Rank, placed: Rank) -> Rank:
+    """The rank that a title or variable says, else the one that the place in the tree says."""
+    return seen if seen != Rank() else placed
+
+
+def _children_roles(
+    parent: Member, pids: Sequence[int], processes: Mapping[int, Process], profile: Profile, args: Mapping[str, str]
+) -> dict[int, tuple[Role, Rank]]:
+    """Roles and ranks of one member's children, which come in the order of their start."""
+    found: dict[int, tuple[Role, Rank]] = {}
+    expected = _expected(profile, parent.role, args)
+    place = 0
+    for pid in pids:
+        process = processes[pid]
+        if parent.role in _HEREDITARY:
+            found[pid] = parent.role, Rank()
+            continue
+        named = titled(process, profile)
+        if not named and (role := _by_command(process, profile)):
+            found[pid] = role, Rank()
+            continue
+        if not named and not _is_worker_like(process, processes[parent.pid]):
+            found[pid] = "helper", Rank()
+            continue
+        own = named[1] if named else _env_rank(process)
+        if named and (expected is None or all(role != named[0].role for role, _ in expected)):
+            found[pid] = named[0].role, own
+            continue
+        if expected is None:
+            found[pid] = profile.untitled.get(parent.role, "helper"), own
+            continue
+        role, rank = expected[place] if place < len(expected) else ("helper", Rank())
+        place += 1
+        if named and named[0].role != role:  # the title knows better than the order
+            role, rank = named[0].role, Rank()
+        found[pid] = role, _merge(own, rank)
+    return found
+
+
+def assign(
+    root: int, pids: Iterable[int], processes: Mapping[int, Process], profile: Profile, args: Mapping[str, str]
+) -> dict[int, Member]:
+    """Members by pid. `pids` holds parents before children, siblings in the order of their start."""
+    pids = list(pids)
+    inside = set(pids)
+    below: dict[int, list[int]] = {}
+    for pid in pids:
+        below.setdefault(processes[pid].ppid, []).append(pid)
+    members: dict[int, Member] = {}
+
+    def add(pid: int, role: Role, rank: Rank) -> None:
+        process = processes[pid]
+        members[pid] = Member(pid, process.start, role, rank, title_of(process), process.ppid)
+
+    for pid in pids:
+        if pid not in members:  # the root, or an orphan whose parent is gone
+            named = titled(processes[pid], profile)
+            fallback: Role = profile.root_role if pid == root else (_by_command(processes[pid], profile) or "helper")
+            add(pid, named[0].role if named else fallback, named[1] if named else Rank())
+        roles = _children_roles(
+            members[pid], [one for one in below.get(pid, ()) if one in inside], processes, profile, args
+        )
+        for child, (role, rank) in roles.items():
+            add(child, role, rank)
+    return members if profile.engine != "vllm" else _several_front_ends(root, members)
+
+
+def _several_front_ends(root: int, members: dict[int, Member]) -> dict[int, Member]:
+    """A vLLM root with API servers below it serves no HTTP itself: it is their launcher."""
+    if root in members and any(one.role == "api-server" and pid != root for pid, one in members.items()):
+        one = members[root]
+        members[root] = Member(one.pid, one.start, "launcher", one.rank, one.title, one.ppid)
+    return members

@@ -1,0 +1,205 @@
+"""The channel to an agent that is a child of ours: on this machine, or behind any command that starts it elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from dataclasses import dataclass
+
+import msgspec
+
+from ..agent import bootstrap, bundle
+from ..codec import DecodeError, decode, encode
+from ..model.ask import Ask
+from ..model.sample import Sample
+from .channel import ChannelError
+
+_GRACE_S = 3.0  # beyond an ask's own deadline: starting to run, writing and reading the answer
+_START_S = 15.0  # for the first line of the agent; a cold Python on a loaded machine is slow
+_END_S = 2.0  # for the agent to end after its stdin was closed
+_LINE_LIMIT = 256 << 20  # bytes of one answer
+_WORDS_LIMIT = 64 << 10  # of its stderr, the last ones
+
+
+@dataclass(frozen=True)
+class _Line:
+    """One line of the agent."""
+
+    hello: int | None = None
+    version: str = ""
+    python: str = ""
+    host: str = ""
+    sample: Sample | None = None
+    error: str | None = None
+    id: int | None = None
+
+
+class CommandChannel:
+    """An agent started by `command`, which gets the zip first and then questions on its stdin."""
+
+    def __init__(self, host: str, command: list[str], agent: bytes, start_s: float = _START_S) -> None:
+        """Start the agent and wait for its hello. Raises ChannelError."""
+        self.host = host
+        self._words: deque[bytes] = deque()
+        self._buffer = bytearray()
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,  # Ctrl-C is for us, the agent ends when we close its stdin
+                bufsize=0,
+            )
+        except OSError as error:
+            raise ChannelError(f"the agent on {host} could not be started: {error.strerror}") from error
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            os.set_blocking(self._fd(pipe), False)
+        self.python = ""
+        try:
+            deadline = time.monotonic() + start_s
+            self._write(agent, deadline)
+            self.python = self._read(deadline).python
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def pid(self) -> int:
+        """Number of the local process: the agent itself, or the command that reaches it."""
+        return self._process.pid
+
+    def ask(self, ask: Ask) -> Sample:
+        """Send one question and wait for its sample, at most `ask.deadline_s` and a grace. Raises ChannelError."""
+        deadline = time.monotonic() + ask.deadline_s + _GRACE_S
+        self._write(encode(ask) + b"\n", deadline)
+        while True:
+            line = self._read(deadline)
+            if line.id is not None and line.id != ask.id:
+                continue  # a late answer to a question that was given up
+            if line.error is not None:
+                raise ChannelError(f"the agent on {self.host} could not answer: {line.error}", self.last_words)
+            if line.sample is not None:
+                return line.sample
+
+    def close(self) -> None:
+        """End the agent and leave nothing behind; its children die with it. May be called again."""
+        process = self._process
+        if process.stdin is not None:
+            process.stdin.close()
+        try:
+            process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            # Its session is its own, so the group holds nothing else; each disposable child has a session of its own
+            # and dies by the parent-death signal.
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(_END_S)
+        for pipe in (process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+    @property
+    def last_words(self) -> str:
+        """What the other side wrote to stderr, the end of it."""
+        return b"".join(self._words).decode("utf-8", "backslashreplace").strip()[-2000:]
+
+    @staticmethod
+    def _fd(pipe: object) -> int:
+        number: int = pipe.fileno()  # type: ignore[attr-defined]
+        return number
+
+    def _fail(self, what: str) -> ChannelError:
+        self._listen()
+        status = self._process.poll()
+        ended = "" if status is None else f" (it ended with status {status})"
+        return ChannelError(f"the agent on {self.host} {what}{ended}", self.last_words)
+
+    def _listen(self) -> None:
+        """Take what is on stderr, so that the other side never blocks on it; keep the end."""
+        pipe = self._process.stderr
+        if pipe is None or pipe.closed:
+            return
+        try:
+            while raw := os.read(pipe.fileno(), 1 << 16):
+                self._words.append(raw)
+                while sum(map(len, self._words)) > _WORDS_LIMIT and len(self._words) > 1:
+                    self._words.popleft()
+            pipe.close()
+        except BlockingIOError:
+            pass
+
+    def _wait(self, deadline: float, *, writing: bool) -> None:
+        """Wait until the agent's pipe can be used; listens to stderr meanwhile."""
+        wanted = self._fd(self._process.stdin if writing else self._process.stdout)
+        while True:
+            poller = select.poll()
+            poller.register(wanted, select.POLLOUT if writing else select.POLLIN)
+            if self._process.stderr is not None and not self._process.stderr.closed:
+                poller.register(self._process.stderr.fileno(), select.POLLIN)
+            ready = {fd for fd, _ in poller.poll(max(0.0, deadline - time.monotonic()) * 1000)}
+            if ready - {wanted}:
+                self._listen()
+            if wanted in ready:
+                return
+            if time.monotonic() >= deadline:
+                raise self._fail("did not answer in time")
+
+    def _write(self, data: bytes, deadline: float) -> None:
+        view = memoryview(data)
+        if self._process.stdin is None or self._process.stdin.closed:
+            raise ChannelError(f"the channel to {self.host} is closed", self.last_words)
+        while view:
+            self._wait(deadline, writing=True)
+            try:
+                view = view[os.write(self._fd(self._process.stdin), view) :]
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                self._settle()
+                raise self._fail("ended") from error
+
+    def _settle(self) -> None:
+        """Give a process whose pipe broke a moment to end, so that its status and last words are known."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(0.5)
+
+    def _read(self, deadline: float) -> _Line:
+        start = 0
+        while True:
+            end = self._buffer.find(b"\n", start)
+            if end >= 0:
+                raw = bytes(self._buffer[:end])
+                del self._buffer[: end + 1]
+                try:
+                    return decode(raw, _Line)
+                except (DecodeError, msgspec.DecodeError) as error:
+                    raise ChannelError(
+                        f"{self.host} sent what is no answer of an agent: {error}", self.last_words
+                    ) from error
+            start = len(self._buffer)
+            if start > _LINE_LIMIT:
+                raise ChannelError(f"{self.host} sent more than {_LINE_LIMIT} bytes in one line", self.last_words)
+            self._wait(deadline, writing=False)
+            try:
+                more = os.read(self._fd(self._process.stdout), 1 << 20)
+            except BlockingIOError:
+                continue
+            if not more:
+                self._settle()
+                raise self._fail("ended")
+            self._buffer += more
+
+
+class LocalChannel(CommandChannel):
+    """The agent on this machine, run by our own Python exactly as on any other host."""
+
+    def __init__(self, host: str = "") -> None:
+        """Start it. Raises ChannelError."""
+        agent = bundle.build()
+        super().__init__(host or os.uname().nodename, bootstrap.command(sys.executable, len(agent)), agent)

@@ -1,0 +1,106 @@
+"""A few words of a target's memory, read only where the read cannot wait for a file system.
+
+A read of an absent page of a file mapping makes the reader wait for that file system while it holds the target's
+mmap lock: on a dead mount that hangs a healthy target. So an address is looked up in `maps` first, and read only in
+anonymous, heap, stack or shared memory; in a private file mapping (a library's data section, where static locks
+live) only when `pagemap` says that its page is present and anonymous, which means already copied on write.
+"""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import os
+import struct
+from typing import List, Optional, Tuple
+
+from .procfs import PAGE, Folder
+
+_SHARED = ("/dev/shm/", "/memfd:", "/SYSV", "/dev/zero", "/anon_hugepage")  # noqa: S108 - prefixes of `maps`
+_ANONYMOUS = ("[heap]", "[stack", "[anon")
+_PRESENT, _FILE_OR_SHARED = 1 << 63, 1 << 61  # bits of an entry of `pagemap`, Documentation/admin-guide/mm/pagemap.rst
+_ADDRESSES = 1 << 63
+
+Area = Tuple[int, int, str]  # first address, end, "safe" or "copied" (only where already copied on write)
+
+
+def areas(raw: bytes) -> List[Area]:
+    """The areas of a `maps` in which something may be read, by address."""
+    found = []
+    for line in raw.split(b"\n"):
+        words = line.split(None, 5)
+        if len(words) < 5 or not words[1].startswith(b"rw"):
+            continue
+        name = os.fsdecode(words[5]) if len(words) > 5 else ""
+        if name.startswith(_SHARED) or name.startswith(_ANONYMOUS) or (not name and words[4] == b"0"):
+            kind = "safe"
+        elif name.startswith("/") and words[1].endswith(b"p") and not name.startswith("/dev/"):
+            kind = "copied"
+        else:
+            continue
+        first, _, end = words[0].partition(b"-")
+        found.append((int(first, 16), int(end, 16), kind))
+    return found
+
+
+class Memory:
+    """Memory of one process. Raises OSError when it may not be read."""
+
+    def __init__(self, folder: Folder) -> None:
+        raw = folder.read("maps")
+        # The last line may be cut by the read limit: without it nothing wrong can be believed.
+        self.areas = areas(raw[: raw.rfind(b"\n") + 1])
+        self.starts = [one[0] for one in self.areas]
+        self.mem = os.open("mem", os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder.fd)
+        self.pagemap: Optional[int] = None
+        with contextlib.suppress(OSError):
+            self.pagemap = os.open("pagemap", os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder.fd)
+
+    def close(self) -> None:
+        """Give the descriptors back."""
+        os.close(self.mem)
+        if self.pagemap is not None:
+            os.close(self.pagemap)
+
+    def kind(self, address: int, size: int) -> Optional[str]:
+        """Kind of the area that holds all of these bytes, None when there is none that may be read."""
+        place = bisect.bisect_right(self.starts, address) - 1
+        if place < 0 or address < 0:
+            return None
+        first, end, kind = self.areas[place]
+        return kind if first <= address and address + size <= end else None
+
+    def _copied(self, address: int, size: int) -> bool:
+        if self.pagemap is None:
+            return False
+        first, last = address // PAGE, (address + size - 1) // PAGE
+        raw = os.pread(self.pagemap, 8 * (last - first + 1), 8 * first)
+        entries = struct.unpack(f"={len(raw) // 8}Q", raw[: len(raw) // 8 * 8])
+        return len(entries) == last - first + 1 and all(one & _PRESENT and not one & _FILE_OR_SHARED for one in entries)
+
+    def read(self, address: int, size: int) -> Optional[bytes]:
+        """Bytes at an address that a blocked call names, None where they must not or cannot be read."""
+        if not 0 < address < _ADDRESSES - size:
+            return None
+        kind = self.kind(address, size)
+        try:
+            if kind is None or (kind == "copied" and not self._copied(address, size)):
+                return None
+            raw = os.pread(self.mem, size, address)
+        except (OSError, OverflowError):
+            return None
+        return raw if len(raw) == size else None
+
+    def text(self, address: int, limit: int = 4096) -> Optional[bytes]:
+        """A string up to its NUL, never beyond the page in which the last wanted byte lies."""
+        found = b""
+        while len(found) < limit:
+            here = address + len(found)
+            piece = self.read(here, min(PAGE - here % PAGE, limit - len(found)))
+            if piece is None:
+                return None
+            head, nul, _ = piece.partition(b"\0")
+            found += head
+            if nul:
+                return found
+        return found

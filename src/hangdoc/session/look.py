@@ -1,0 +1,147 @@
+"""One look at a launch: harmless reading first, then stacks, tick by tick until the verdict holds or time is up."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ..analysis.diagnosis import Diagnosis
+from ..analysis.judge import Judgement
+from ..engines import load
+from ..hosts.channel import Channel
+from ..model.ask import Ask, HealthAsk
+from ..model.launch import Launch
+from ..model.sample import Sample
+from .casefile import CaseWriter
+
+LOOK_S = 15.5  # a look lasts at most so long
+SLOW_EVERY_S = (
+    5.0  # sockets, descriptors, host facts and health: at most once in 5 s (SGLang's health check runs a token)
+)
+_ALWAYS = ("processes", "threads", "logs")
+_SLOWLY = ("fds", "sockets", "host")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a look may do."""
+
+    stacks: bool = True
+    logs: tuple[str, ...] = ()
+    timeout_s: float = 60.0
+
+
+def find_pyspy() -> str | None:
+    """The py-spy that came with hangdoc, else the one on the PATH."""
+    beside = Path(sys.executable).with_name("py-spy")
+    return str(beside) if beside.exists() else shutil.which("py-spy")
+
+
+class Look:
+    """Looks at one launch through one channel and feeds a Diagnosis; a case is written when one is given."""
+
+    def __init__(
+        self, channel: Channel, launch: Launch, first: Sample, options: Options, case: CaseWriter | None = None
+    ) -> None:
+        self.channel = channel
+        self.launch = launch
+        self.options = options
+        self.diagnosis = Diagnosis(launch.root)
+        self.case = case
+        self.case_error: OSError | None = None
+        self._id = 0
+        self._slow_at = float("-inf")
+        self._environ_asked = False
+        self._packages_asked = False
+        self._pyspy = find_pyspy() if options.stacks else None
+        self._keep(first)
+
+    def run(self) -> Iterator[Judgement]:
+        """Look until the verdict holds; after each tick give the verdict so far."""
+        started = time.monotonic()
+        end = started + min(LOOK_S, self.options.timeout_s)
+        while True:
+            tick = time.monotonic()
+            self.tick(stacks=self._id > 0, budget_s=max(1.0, end - tick + 3.0))
+            judgement = self.diagnosis.judgement()
+            yield judgement
+            if self._settled(judgement) or time.monotonic() >= end:
+                break
+            # The second tick follows at once: a first screen needs two looks, and stacks need a state reading before them.
+            pause = 0.3 if self._id == 1 else 1.0
+            time.sleep(max(0.05, min(pause - (time.monotonic() - tick), end - time.monotonic())))
+        self._last_questions()
+
+    def _settled(self, judgement: Judgement) -> bool:
+        if judgement.verdict in ("crashed", "ready"):
+            return self._id > 1
+        if judgement.verdict == "hung":
+            return judgement.confidence == "certain"
+        window = self.diagnosis.history.window
+        return judgement.verdict in ("progressing", "slow") and not judgement.pending and window >= 2.0
+
+    def tick(self, *, stacks: bool, budget_s: float) -> None:
+        """One tick: the probes that are due."""
+        now = time.monotonic()
+        probes = list(_ALWAYS)
+        if now - self._slow_at >= SLOW_EVERY_S:
+            self._slow_at = now
+            probes += [*_SLOWLY, "health"]
+        if not self._environ_asked:
+            self._environ_asked = True
+            probes.append("environ")
+        if stacks and self.options.stacks:
+            probes.append("stacks")
+        self._ask(tuple(probes), min(budget_s, 10.0))
+
+    def _ask(self, probes: tuple[str, ...], deadline_s: float, check_files: tuple[str, ...] = ()) -> None:
+        self._id += 1
+        launch = self.diagnosis.launch or self.launch
+        gone = {pid for pid, track in self.diagnosis.history.tracks.items() if track.gone is not None}
+        health = []
+        if "health" in probes and launch.port is not None:
+            health = [HealthAsk(launch.root, launch.port, load.profiles()[launch.engine].health)]
+        sample = self.channel.ask(
+            Ask(
+                self._id,
+                probes,
+                pids=tuple(pid for pid in launch.members if pid not in gone) + launch.wrappers,
+                stack_pids=tuple(one.pid for one in launch.needed if one.pid not in gone),
+                logs=self.options.logs,
+                log_offsets=self.diagnosis.log_offsets(),
+                health=health,
+                check_files=check_files,
+                pyspy=self._pyspy,
+                deadline_s=deadline_s,
+            )
+        )
+        self._keep(sample)
+
+    def _last_questions(self) -> None:
+        """What only matters once someone is suspected: which files on the stuck stacks were changed since installation."""
+        judgement = self.diagnosis.judgement(ended=True)
+        files = {
+            frame.file
+            for one in judgement.culprits
+            if one.stack
+            for frame in one.stack.frames
+            if frame.file.startswith("/")
+        }
+        self._ask(("packages",), 5.0, tuple(sorted(files)[:64]))
+
+    def _keep(self, sample: Sample) -> None:
+        """Feed the diagnosis; a case gets only what belongs to the launch."""
+        self.diagnosis.add(sample)
+        launch = self.diagnosis.launch
+        if self.case is None or launch is None:
+            return
+        mine = {*launch.members, *launch.wrappers}
+        trimmed = replace(sample, processes={pid: one for pid, one in sample.processes.items() if pid in mine})
+        try:
+            self.case.add(trimmed)
+        except OSError as error:
+            self.case_error, self.case = error, None

@@ -1,0 +1,69 @@
+"""From what a user typed to the launch that is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..engines import launches, load
+from ..hosts.channel import Channel
+from ..model.ask import Ask, HealthAsk
+from ..model.launch import Launch
+from ..model.sample import Sample
+
+
+class NoLaunch(Exception):
+    """There is no launch to look at. `hint` says what to do."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class SeveralLaunches(NoLaunch):
+    """Several launches, and none was named."""
+
+    def __init__(self, found: Sequence[Launch]) -> None:
+        commands = "\n".join(f"  hangdoc diagnose {one.root}    # {one.engine}, port {one.port}" for one in found)
+        super().__init__(f"{len(found)} launches run here and none was named", f"name one:\n{commands}")
+        self.found = tuple(found)
+
+
+def scan(channel: Channel, deadline_s: float = 5.0) -> Sample:
+    """Every process of the host."""
+    return channel.ask(Ask(0, ("scan",), deadline_s=deadline_s))
+
+
+def find(sample: Sample) -> list[Launch]:
+    """Launches of known engines in a scan."""
+    return launches.find(sample, load.profiles())
+
+
+def choose(channel: Channel, sample: Sample, pid: int | None) -> Launch:
+    """The launch meant by `pid` (any member or wrapper of it), or the only one, or the only one that is not ready."""
+    found = find(sample)
+    if pid is not None:
+        named = launches.launch_of(pid, found, sample)
+        if named is None and pid in sample.processes:
+            named = launches.unknown_launch(pid, sample)
+        if named is None:
+            raise NoLaunch(f"there is no process {pid} here", "hangdoc ps lists the launches that can be seen")
+        return named
+    if not found:
+        raise NoLaunch(
+            "no vLLM or SGLang launch runs here that this user can see",
+            "name any process of it: hangdoc diagnose PID; or run as the user who started it, or as root",
+        )
+    if len(found) > 1:
+        ready = ready_ports(channel, found)
+        found = [one for one in found if one.port not in ready] or found
+    if len(found) > 1:
+        raise SeveralLaunches(found)
+    return found[0]
+
+
+def ready_ports(channel: Channel, found: Sequence[Launch]) -> set[int]:
+    """Ports on which the health path of a launch answers 200 now."""
+    profiles = load.profiles()
+    asks = [HealthAsk(one.root, one.port, profiles[one.engine].health) for one in found if one.port is not None]
+    answer = channel.ask(Ask(0, ("health",), health=asks))
+    return {one.port for one in answer.health if one.status == 200}

@@ -1,0 +1,337 @@
+"""The agent: nothing that blocks costs more than itself, and nothing is left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from targets import eventually, running
+
+from hangdoc.agent import bootstrap, bundle
+from hangdoc.agent.isolate import Emit, Nursery
+from hangdoc.agent.tick import Ticker
+from hangdoc.codec import convert
+from hangdoc.hosts.channel import ChannelError
+from hangdoc.hosts.local import CommandChannel, LocalChannel
+from hangdoc.model.ask import Ask
+from hangdoc.model.sample import Sample
+from hangdoc.probes import processes
+
+STATE = ("processes", "threads", "fds", "environ")
+
+
+def soon(seconds: float = 1.0) -> float:
+    return time.monotonic() + seconds
+
+
+def test_tasks_end_each_in_its_own_way() -> None:
+    def sends(emit: Emit) -> None:
+        emit({"n": 1})
+        emit({"n": 2})
+
+    def hangs(emit: Emit) -> None:
+        emit("before")
+        time.sleep(60)
+
+    def raises(emit: Emit) -> None:
+        emit("before")
+        raise RuntimeError("broken")
+
+    def dies(_: Emit) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def floods(emit: Emit) -> None:
+        while True:
+            emit("x" * 1_000_000)
+
+    nursery = Nursery()
+    tasks: dict[Any, Callable[[Emit], None]] = {one.__name__: one for one in (sends, hangs, raises, dies, floods)}
+    began = time.monotonic()
+    outcomes = nursery.run_all(tasks, soon(0.7))
+    assert time.monotonic() - began < 5
+    assert {name: (one.ended, one.parts[:2]) for name, one in outcomes.items() if name != "floods"} == {
+        "sends": ("done", [{"n": 1}, {"n": 2}]),
+        "hangs": ("timed-out", ["before"]),
+        "raises": ("failed", ["before"]),
+        "dies": ("failed", []),
+    }
+    assert outcomes["floods"].ended in ("failed", "timed-out")
+    assert "broken" in outcomes["raises"].detail
+    assert eventually(lambda: nursery.abandoned == 0)
+    assert nursery.cpu_s > 0
+
+
+def test_more_tasks_than_run_at_once_all_have_their_turn() -> None:
+    def one(number: int) -> Callable[[Emit], None]:
+        return lambda emit: emit(number)
+
+    outcomes = Nursery().run_all({number: one(number) for number in range(150)}, soon(20))
+    assert [outcomes[number].parts for number in range(150)] == [[number] for number in range(150)]
+
+
+def test_a_child_holds_nothing_of_its_parent() -> None:
+    def look(emit: Emit) -> None:
+        links = {}
+        for one in Path("/proc/self/fd").iterdir():
+            with contextlib.suppress(OSError):  # the listing's own descriptor is closed again
+                links[one.name] = str(one.readlink())
+        emit({"links": links, "leader": os.getsid(0) == os.getpid()})
+
+    with Path(__file__).open() as held:
+        part = Nursery().run_all({1: look}, soon(5))[1].parts[0]
+        assert held.name not in part["links"].values()
+    assert part["leader"]
+    assert [part["links"][str(number)] for number in (0, 1, 2)] == ["/dev/null"] * 3
+    assert sum(1 for target in part["links"].values() if target.startswith("pipe:")) == 1
+
+
+@pytest.fixture
+def stub(tmp_path: Path) -> Iterator[tuple[Path, int]]:
+    """A tree like /proc with one process, copied from this one under a number that no process can have."""
+    pid, root = 1 << 22, tmp_path / "proc"
+    source, target = Path("/proc/self"), root / str(pid)
+    (target / "task" / str(pid)).mkdir(parents=True)
+    for name in ("fd", "fdinfo", "ns"):
+        (target / name).mkdir()
+    for name in ("stat", "status", "io", "cgroup", "limits", "cmdline", "environ", "maps"):
+        (target / name).write_bytes((source / name).read_bytes())
+    for name in ("stat", "status", "schedstat", "wchan"):
+        (target / "task" / str(pid) / name).write_bytes((source / name).read_bytes())
+    for stat in (target / "stat", target / "task" / str(pid) / "stat"):
+        stat.write_text(f"{pid} (stub) S" + stat.read_text().rpartition(")")[2][2:])
+    (target / "task" / str(pid) / "syscall").write_text("202 0x10 0x80 0x2 0x0 0x0 0x0 0x1 0x2\n")
+    (target / "exe").symlink_to(sys.executable)
+    (target / "cwd").symlink_to("/")
+    for name in ("pid", "net", "mnt"):
+        (target / "ns" / name).symlink_to(f"{name}:[1]")
+    (root / "locks").write_text("1: FLOCK  ADVISORY  WRITE 1 00:01:2 0 EOF\n")
+    yield root, pid
+    mine = [one for one in processes.list_all().values() if one.ppid == os.getpid() and one.state != "Z"]
+    assert not mine, "a child was left behind"
+
+
+def answer(ticker: Ticker, ask: Ask) -> Sample:
+    return convert(ticker.answer(ask), Sample)
+
+
+@pytest.mark.parametrize("name", ["cmdline", "maps", "environ"])
+def test_a_read_that_blocks_for_ever_costs_only_itself(stub: tuple[Path, int], name: str) -> None:
+    root, pid = stub
+    (root / str(pid) / name).unlink()
+    os.mkfifo(root / str(pid) / name)
+    ticker = Ticker(root=str(root))
+    ask = Ask(1, STATE, pids=(pid,), deadline_s=1.5)
+    began = time.monotonic()
+    sample = answer(ticker, ask)
+    assert time.monotonic() - began < 2.5
+    found = sample.processes[pid]
+    assert found.threads
+    assert found.fds == {}
+    assert found.limits
+    timed_out = {one.probe for one in sample.unseen if one.reason == "timed-out" and one.pid == pid}
+    assert timed_out == {{"cmdline": "processes", "maps": "threads", "environ": "environ"}[name]}
+    began = time.monotonic()
+    again = answer(ticker, ask)
+    assert time.monotonic() - began < 0.5  # it is not tried again so soon
+    assert "skipped" in {one.reason for one in again.unseen if one.pid == pid}
+    assert (again.processes[pid].cmdline is None) == (name == "cmdline")
+
+
+def test_past_three_stuck_children_only_harmless_reads_go_on() -> None:
+    sleepers = [subprocess.Popen(["sleep", "60"]) for _ in range(5)]
+    try:
+        nursery = Nursery()
+        nursery.unreaped = {one.pid for one in sleepers[1:]}  # stands for children that SIGKILL does not end
+        sample = answer(Ticker(nursery), Ask(1, (*STATE, "stacks", "host"), pids=(sleepers[0].pid,)))
+        found = sample.processes[sleepers[0].pid]
+        assert found.threads
+        assert found.rss
+        assert found.cmdline is None
+        assert sample.host_facts is None
+        assert ("agent", "skipped") in {(one.probe, one.reason) for one in sample.unseen}
+        assert sample.cost.abandoned == 4
+    finally:
+        for one in sleepers:
+            one.kill()
+            one.wait()
+
+
+def test_a_tick_follows_descendants_and_takes_over_threads_that_did_not_run() -> None:
+    with running(["sh", "-c", "sleep 300 & echo ready; wait"]) as (pid, _):
+        ticker = Ticker()
+        first = answer(ticker, Ask(1, STATE, pids=(pid,)))
+        child = next(one for one in first.processes.values() if one.ppid == pid)
+        assert set(first.processes) == {pid, child.pid}
+        assert child.comm == "sleep"
+        assert child.cmdline == ("sleep", "300")
+        again = answer(ticker, Ask(2, STATE, pids=(pid,)))
+        assert again.processes[child.pid].threads == first.processes[child.pid].threads
+        assert again.processes[child.pid].cmdline == child.cmdline
+        quick = answer(ticker, Ask(3, ("processes",), pids=(pid,)))
+        assert quick.processes[child.pid].cmdline == child.cmdline
+        assert quick.cost.children == 0
+        assert quick.processes[child.pid].threads is None
+        only = answer(ticker, Ask(4, STATE, pids=(pid,), thread_pids=(pid,)))
+        assert only.processes[child.pid].threads is None
+        assert only.processes[pid].threads
+
+
+def test_a_scan_lists_every_process_with_its_command_line() -> None:
+    with running(["sh", "-c", "echo ready; exec sleep 300"]) as (pid, _):
+        eventually(lambda: processes.list_all()[pid].comm == "sleep")
+        sample = answer(Ticker(), Ask(1, ("scan",)))
+        assert sample.processes[pid].cmdline == ("sleep", "300")
+        assert sample.processes[pid].threads is None
+        assert os.getpid() not in sample.processes  # the agent itself is no part of what it looks at
+
+
+def test_asked_processes_that_are_gone_are_said_to_be() -> None:
+    process = subprocess.Popen(["true"])
+    process.wait()
+    sample = answer(Ticker(), Ask(1, STATE, pids=(process.pid,)))
+    assert sample.processes == {}
+    assert [(one.pid, one.reason) for one in sample.unseen] == [(process.pid, "gone")]
+
+
+def test_an_unknown_probe_is_unsupported() -> None:
+    sample = answer(Ticker(), Ask(1, ("tea-leaves",)))
+    assert [(one.probe, one.reason) for one in sample.unseen] == [("tea-leaves", "unsupported")]
+
+
+def test_the_local_channel_asks_again_and_again_and_leaves_nothing() -> None:
+    with running(["sh", "-c", "echo ready; exec sleep 300"]) as (pid, _):
+        channel = LocalChannel()
+        agent = channel.pid
+        for number in range(3):
+            sample = channel.ask(Ask(number, STATE, pids=(pid,)))
+            assert sample.processes[pid].threads
+            assert sample.host == os.uname().nodename
+        channel.close()
+        channel.close()
+        assert agent not in processes.list_all()
+        with pytest.raises(ChannelError):
+            channel.ask(Ask(9, STATE))
+
+
+def test_an_agent_that_was_killed_is_an_error_with_its_last_words() -> None:
+    channel = LocalChannel()
+    os.kill(channel.pid, signal.SIGKILL)
+    with pytest.raises(ChannelError, match="ended"):
+        channel.ask(Ask(1, STATE))
+    channel.close()
+
+
+@pytest.mark.parametrize(
+    ("script", "message", "words"),
+    [
+        ("echo no such container >&2; exit 3", "status 3", "no such container"),
+        ("echo Welcome; cat >/dev/null", "no answer of an agent", ""),
+        ("sleep 60", "in time", ""),
+        ("yes >&2", "in time", "y"),
+    ],
+)
+def test_a_command_that_is_no_agent_is_an_error_with_its_last_words(script: str, message: str, words: str) -> None:
+    with pytest.raises(ChannelError, match=message) as caught:
+        CommandChannel("there", ["sh", "-c", script], b"x" * 200_000, start_s=1.0)
+    assert words in caught.value.last_words
+    assert len(caught.value.last_words) <= 2000
+
+
+def test_a_missing_command_is_an_error() -> None:
+    with pytest.raises(ChannelError, match="could not be started"):
+        CommandChannel("there", ["/nonexistent/ssh"], b"")
+
+
+CALLER = """
+import os, sys, time
+from hangdoc.hosts.local import LocalChannel
+from hangdoc.model.ask import Ask
+channel = LocalChannel()
+print(channel.pid, flush=True)
+channel.ask(Ask(1, ("health",), pids=(os.getpid(),), deadline_s=30.0))
+time.sleep(60)
+"""
+
+
+def test_the_agent_ends_when_its_caller_is_killed() -> None:
+    path = str(Path(processes.__file__).parents[2])
+    caller = subprocess.Popen(
+        [sys.executable, "-c", CALLER], stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path}
+    )
+    assert caller.stdout is not None
+    agent = int(caller.stdout.readline())
+    caller.kill()
+    caller.communicate()
+    eventually(lambda: agent not in processes.list_all(), 5)
+
+
+def _agent(python: str, patch: str = "") -> subprocess.CompletedProcess[bytes]:
+    raw = bundle.build()
+    command = bootstrap.command(python, len(raw))
+    command[4] = patch + command[4]
+    question = json.dumps({"id": 1, "probes": ["processes", "threads"], "pids": [os.getpid()]}).encode()
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        process.stdin.write(raw + question + b"\n")
+        process.stdin.flush()
+        lines = process.stdout.readline() + process.stdout.readline()
+    except BrokenPipeError:
+        lines = b""
+    _, errors = process.communicate(timeout=20)
+    return subprocess.CompletedProcess(command, process.returncode, lines, errors)
+
+
+def pythons() -> list[str]:
+    """Ours, and every other one installed with pyenv, by version."""
+    found = (str(one) for one in Path.home().glob(".pyenv/versions/3.*/bin/python") if one.exists())
+    return [sys.executable, *sorted(found, key=minor)]
+
+
+def minor(python: str) -> int:
+    """The second number of a pyenv Python's version."""
+    return int(Path(python).parents[1].name.split(".")[1])
+
+
+SUPPORTED = [one for one in pythons() if one == sys.executable or minor(one) >= 8]
+TOO_OLD = [one for one in pythons() if one not in SUPPORTED]
+
+
+@pytest.mark.parametrize("python", SUPPORTED)
+@pytest.mark.parametrize("patch", ["", "import os; vars(os).pop(chr(109) + 'emfd_create', None)\n"])
+def test_the_agent_runs_from_memory_or_a_private_folder_on_every_python(python: str, patch: str) -> None:
+    done = _agent(python, patch)
+    assert done.stderr == b""
+    hello, reply = (json.loads(line) for line in done.stdout.splitlines())
+    assert hello["hello"] == 1
+    assert convert(reply["sample"], Sample).processes[os.getpid()].threads
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("python", "patch"),
+    [(sys.executable, "import sys; sys.version_info = (3, 6, 9)\n"), *((one, "") for one in TOO_OLD)],
+)
+def test_an_older_python_is_refused_in_words(python: str, patch: str) -> None:
+    done = _agent(python, patch)
+    assert done.returncode == bootstrap.TOO_OLD
+    assert b"Python 3." in done.stderr
+
+
+@pytest.mark.parametrize("python", SUPPORTED)
+def test_the_dumped_file_prints_a_sample(python: str, tmp_path: Path) -> None:
+    file = tmp_path / "agent.pyz"
+    file.write_bytes(bundle.dump())
+    done = subprocess.run([python, "-I", "-S", file, str(os.getpid())], capture_output=True, timeout=60, check=True)
+    assert convert(json.loads(done.stdout), Sample).processes[os.getpid()].threads
+    assert subprocess.run([python, file, "--help"], capture_output=True, timeout=60, check=False).returncode == 2

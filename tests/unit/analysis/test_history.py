@@ -1,0 +1,135 @@
+"""Folding samples: what is kept, since when, and what counts as movement."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hangdoc.analysis import floors
+from hangdoc.analysis.history import History, Tick, merge, moved_channels
+from hangdoc.model.launch import Launch, Member
+from hangdoc.model.sample import Io, Process, Sample, Thread
+
+MEMBER = Member(100, 5.0, "scheduler", title="sglang::scheduler_TP0")
+LAUNCH = Launch("box", 100, "sglang", {100: MEMBER})
+BASE = Process(100, 1, 5.0, "S", "python", num_threads=1)
+
+
+def sample(at: float, process: Process | None, *probes: str) -> Sample:
+    """A sample of one process, or of none."""
+    return Sample("box", at, at, at, probes or ("processes", "threads"), {100: process} if process else {})
+
+
+def folded(*samples: Sample) -> History:
+    """A history of these samples."""
+    history = History()
+    for one in samples:
+        history.add(one, LAUNCH)
+    return history
+
+
+def blocked(**changes: object) -> Process:
+    """The process with its main thread blocked in one call."""
+    thread = Thread(100, "S", syscall=202, args=(1, 2), sp=7, pc=8, slices=10)
+    return replace(BASE, threads={100: replace(thread, **changes)})  # type: ignore[arg-type]
+
+
+def test_a_fact_that_was_not_asked_again_is_kept() -> None:
+    """The environment is read once; later samples do not carry it."""
+    history = folded(sample(1, replace(BASE, env={"RANK": "0"})), sample(2, replace(BASE, state="R")))
+    process = history.tracks[100].process
+    assert (process.env, process.state) == ({"RANK": "0"}, "R")
+
+
+def test_a_reused_pid_is_another_process() -> None:
+    """The start time tells; nothing of the old one is carried over, and the member is missed."""
+    history = folded(sample(1, replace(BASE, env={"A": "1"})), sample(2, replace(BASE, start=9.0)))
+    assert history.tracks[100].gone == 2
+    assert history.tracks[100].process.start == 5.0
+
+
+def test_a_member_that_is_missing_is_gone_only_where_processes_were_asked() -> None:
+    """A sample of stacks alone says nothing about who lives."""
+    assert folded(sample(1, BASE), sample(2, None, "packages")).tracks[100].gone is None
+    assert folded(sample(1, BASE), sample(2, None)).tracks[100].gone == 2
+
+
+def test_the_same_wait_with_wake_ups_is_one_place() -> None:
+    """A thread that woke and went back to the same place has not moved, but it has run."""
+    history = folded(sample(1, blocked()), sample(2, blocked(slices=11)), sample(3, blocked(slices=12)))
+    known = history.tracks[100].threads[100]
+    assert (known.in_place_since, known.not_run_since) == (1, 3)
+
+
+def test_another_call_is_another_place() -> None:
+    """The clock starts again when the call site changes."""
+    history = folded(sample(1, blocked()), sample(2, blocked(pc=9, slices=11)))
+    assert history.tracks[100].threads[100].in_place_since == 2
+
+
+def test_denied_threads_are_told_apart_by_wait_channel() -> None:
+    """With READ access only there is no system call; the channel still tells a move."""
+    one = blocked(syscall=None, sp=None, pc=None, wchan="futex_do_wait")
+    other = blocked(syscall=None, sp=None, pc=None, wchan="pipe_read")
+    assert folded(sample(1, one), sample(2, one)).tracks[100].threads[100].in_place_since == 1
+    assert folded(sample(1, one), sample(2, other)).tracks[100].threads[100].in_place_since == 2
+
+
+TICK = Tick(0.0, 0.0, 0, 0, 1 << 30, 0, 0, 0)
+
+
+def test_an_eventfd_loop_is_no_reading() -> None:
+    """A thousand reads of 8 bytes a second move `rchar`, but they are wake-ups."""
+    assert moved_channels(TICK, replace(TICK, at=1.0, rchar=16_000, syscr=2_000)) == []
+
+
+def test_large_reads_are_reading() -> None:
+    """Weights read through system calls move `rchar` by large pieces."""
+    assert moved_channels(TICK, replace(TICK, at=1.0, rchar=64 << 20, syscr=64)) == ["reads"]
+
+
+def test_storage_memory_and_faults_count_above_their_floors() -> None:
+    """Each channel by itself."""
+    assert moved_channels(TICK, replace(TICK, at=1.0, read_bytes=1 << 20)) == ["storage"]
+    assert moved_channels(TICK, replace(TICK, at=1.0, rss=(1 << 30) + (2 << 20))) == ["memory"]
+    assert moved_channels(TICK, replace(TICK, at=1.0, faults=5_000)) == ["faults"]
+    assert moved_channels(TICK, replace(TICK, at=1.0, major=50)) == ["major-faults"]
+
+
+@given(
+    st.floats(0.1, 30),
+    st.integers(0, floors.MEMORY),
+    st.integers(0, 8),
+    st.integers(0, 3_000),
+)
+def test_below_the_floors_nothing_moves(seconds: float, memory: int, faults: int, wakes: int) -> None:
+    """Whatever a hung launch still does never counts, over any interval."""
+    after = replace(
+        TICK,
+        at=seconds,
+        cpu=seconds,
+        rss=(1 << 30) + memory,
+        faults=int(faults * seconds),
+        rchar=int(8 * wakes * seconds),
+        syscr=int(wakes * seconds) + 1,
+    )
+    assert moved_channels(TICK, after) == []
+
+
+def test_io_that_is_denied_is_no_zero() -> None:
+    """Where `io` may not be read there is no channel, and none that stands still."""
+    assert (
+        moved_channels(
+            replace(TICK, read_bytes=None, rchar=None, syscr=None), replace(TICK, at=1.0, read_bytes=9 << 20)
+        )
+        == []
+    )
+
+
+def test_merging_takes_the_newer_value() -> None:
+    """A newer look at the same fact replaces the older."""
+    old, new = replace(BASE, io=Io(1, 1, 1, 1, 1, 1), rss=5), replace(BASE, io=Io(2, 2, 2, 2, 2, 2))
+    assert merge(old, new).io == Io(2, 2, 2, 2, 2, 2)
+    assert merge(old, new).rss == 5
