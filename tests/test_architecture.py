@@ -72,7 +72,7 @@ def test_what_travels_imports_on_python_3_8_from_a_zip(tmp_path: Path) -> None:
     bundle = tmp_path / "bundle.zip"
     sources = _sources(*TRAVELS)
     with zipfile.ZipFile(bundle, "w") as archive:
-        archive.writestr("hangdoc/__init__.py", "")
+        archive.write(SOURCE / "__init__.py", "hangdoc/__init__.py")
         for path in sources:
             archive.write(path, f"hangdoc/{path.relative_to(SOURCE)}")
     modules = [".".join(("hangdoc", *path.relative_to(SOURCE).with_suffix("").parts)) for path in sources]

@@ -10,8 +10,8 @@ from ..model.report import Report
 
 
 def width() -> int:
-    """Columns of the terminal (COLUMNS overrides it), 80 when there is none."""
-    return shutil.get_terminal_size((80, 24)).columns
+    """Columns of the terminal (COLUMNS overrides it), 100 when there is none."""
+    return shutil.get_terminal_size((100, 40)).columns
 
 
 def colour() -> bool:
