@@ -19,7 +19,7 @@ Key = Tuple[str, int]  # probe, and the process (or the place in the question) t
 def locks(root: str, unseen: List[Any]) -> List[str]:
     """Lines of `/proc/locks`, which never blocks."""
     try:
-        with open(root + "/locks", "rb") as file:  # noqa: PTH123 - procfs
+        with open(root + "/locks", "rb") as file:
             return text(file.read(1 << 20)).splitlines()[:_LOCK_LINES]
     except OSError as error:
         unseen.append({"probe": "fds", "reason": reason_of(error), "detail": f"locks: {error.strerror}"})
@@ -53,7 +53,7 @@ def _stacks(root: str, process: Process, ours: Any, deadline: float) -> Callable
     return do
 
 
-def look(  # noqa: PLR0913 - a tick's own state
+def look(
     nursery: Nursery,
     root: str,
     ask: Ask,

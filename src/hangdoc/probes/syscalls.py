@@ -9,26 +9,10 @@ from __future__ import annotations
 import os
 from typing import Dict
 
-_X86_64 = {
-    "read": 0, "write": 1, "open": 2, "poll": 7, "pread64": 17, "pwrite64": 18, "readv": 19, "writev": 20, "select": 23,
-    "nanosleep": 35, "connect": 42, "accept": 43, "sendto": 44, "recvfrom": 45, "sendmsg": 46, "recvmsg": 47,
-    "vfork": 58,
-    "wait4": 61, "fcntl": 72, "flock": 73, "fsync": 74, "futex": 202, "restart_syscall": 219, "clock_nanosleep": 230,
-    "epoll_wait": 232, "waitid": 247, "openat": 257, "pselect6": 270, "ppoll": 271, "epoll_pwait": 281, "accept4": 288,
-    "clone3": 435, "openat2": 437, "epoll_pwait2": 441, "futex_waitv": 449,
-}  # fmt: skip
-_AARCH64 = {
-    "epoll_pwait": 22, "fcntl": 25, "flock": 32, "openat": 56, "read": 63, "write": 64, "readv": 65, "writev": 66,
-    "pread64": 67, "pwrite64": 68, "pselect6": 72, "ppoll": 73, "fsync": 82, "waitid": 95, "futex": 98,
-    "nanosleep": 101,
-    "clock_nanosleep": 115, "restart_syscall": 128, "accept": 202, "connect": 203, "sendto": 206, "recvfrom": 207,
-    "sendmsg": 211, "recvmsg": 212, "accept4": 242, "wait4": 260, "clone3": 435, "openat2": 437, "epoll_pwait2": 441,
-    "futex_waitv": 449,
-}  # fmt: skip
-TABLES: Dict[str, Dict[str, int]] = {"x86_64": _X86_64, "aarch64": _AARCH64}
+from ..model.syscalls import NUMBERS
 
 MACHINE = os.uname().machine
-NUMBER: Dict[str, int] = TABLES.get(MACHINE, {})  # name -> number here; empty on a machine we have no table for
+NUMBER: Dict[str, int] = NUMBERS.get(MACHINE, {})  # name -> number here; empty on a machine we have no table for
 NAME: Dict[int, str] = {number: name for name, number in NUMBER.items()}
 
 # futex(2) operations, without FUTEX_PRIVATE_FLAG and FUTEX_CLOCK_REALTIME

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hangdoc.model.syscalls import NUMBERS
 from hangdoc.probes import calls, environ, fds, futexes, memory, processes, procfs, redact, threads
-from hangdoc.probes.syscalls import NUMBER, TABLES
+from hangdoc.probes.syscalls import NUMBER
 
 STAT = b"42 (a) b (c) S 1 42 42 0 -1 4194560 100 0 3 0 250 50 7 3 20 0 5 0 123456 1 2 " + b"0 " * 26 + b"256 "
 
@@ -46,7 +47,7 @@ def test_text_is_always_json(raw: bytes) -> None:
         (b"", 0, None, False),
     ],
 )
-def test_titles_and_arguments_are_told_apart(raw: bytes, area: int, exe: str | None, title: bool) -> None:  # noqa: FBT001
+def test_titles_and_arguments_are_told_apart(raw: bytes, area: int, exe: str | None, title: bool) -> None:
     assert processes.is_title(raw, area, exe) is title
 
 
@@ -70,7 +71,7 @@ def test_arguments_of_two_words_or_more_are_never_a_title(words: list[str]) -> N
         (b"A=1\0\0\0\0\0", True),
     ],
 )
-def test_an_overwritten_environment_is_recognised(raw: bytes, overwritten: bool) -> None:  # noqa: FBT001
+def test_an_overwritten_environment_is_recognised(raw: bytes, overwritten: bool) -> None:
     assert environ.overwritten(raw) is overwritten
 
 
@@ -164,7 +165,7 @@ def test_a_restarted_call_is_named_by_what_it_goes_on_with() -> None:
 
 
 def test_the_tables_of_machines_name_the_same_waits() -> None:
-    shared = set.intersection(*(set(table) for table in TABLES.values()))
+    shared = set.intersection(*(set(table) for table in NUMBERS.values()))
     assert {
         "futex",
         "openat",
@@ -177,7 +178,7 @@ def test_the_tables_of_machines_name_the_same_waits() -> None:
         "flock",
         "restart_syscall",
     } <= shared
-    for table in TABLES.values():
+    for table in NUMBERS.values():
         assert len(set(table.values())) == len(table)
 
 
@@ -254,9 +255,9 @@ def test_links_of_descriptors_have_kinds() -> None:
         "anon_inode:inotify": ("inotify", None),
         "/dev/pts/3": ("terminal", None),
         "/dev/nvidia0": ("device", None),
-        "/dev/shm/x": ("file", None),  # noqa: S108
+        "/dev/shm/x": ("file", None),
         "/memfd:x (deleted)": ("memfd", None),
-        "/tmp/pipe:[12]": ("file", None),  # noqa: S108
+        "/tmp/pipe:[12]": ("file", None),
         "anon_inode:[io_uring]": ("other", None),
     }
     assert {target: fds.kind_of(target) for target in kinds} == kinds
