@@ -16,7 +16,7 @@ from typing import Any
 import typer
 
 from .. import __version__
-from . import exits
+from . import exits, screen
 
 # name -> what it is for, in the order of the help page; the module has the same name
 COMMANDS: dict[str, str] = {
@@ -39,11 +39,14 @@ def run(arguments: Sequence[str]) -> int:
         status = complain(str(stop), stop.hint, stop.status)
     except KeyboardInterrupt:
         status = complain("interrupted", status=exits.INTERRUPTED)
-    except BrokenPipeError:
+    except SystemExit as leave:
+        # typer turns a broken pipe into status 1, which is "hung" here; completion leaves in this way, too.
+        if not isinstance(leave.__context__, BrokenPipeError):
+            raise
         status = exits.OK
     except Exception as error:  # the boundary: a traceback would end with status 1, that is "hung"
         status = _defect(error)
-    _flush()
+    screen.write("")
     return status
 
 
@@ -121,14 +124,6 @@ def _defect(error: Exception) -> int:
         raise error
     hint = "this is a defect of hangdoc; HANGDOC_DEBUG=1 shows where it happened"
     return complain(f"{type(error).__name__}: {error}", hint, exits.INTERNAL)
-
-
-def _flush() -> None:
-    """Write out what is buffered; when nobody reads it any more, drop it, for Python would complain at its end."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _forgive_encoding() -> None:

@@ -7,12 +7,11 @@ import shutil
 import sys
 
 from ..model.report import Report
-from ..report import terminal
 
 
 def width() -> int:
-    """Columns of the terminal (COLUMNS overrides it), 80 when there is none."""
-    return shutil.get_terminal_size((80, 24)).columns
+    """Columns of the terminal (COLUMNS overrides it), 100 when there is none."""
+    return shutil.get_terminal_size((100, 40)).columns
 
 
 def colour() -> bool:
@@ -22,8 +21,18 @@ def colour() -> bool:
 
 def show(report: Report, *, verbose: bool = False) -> None:
     """Write a report to standard output, as text that fits it."""
-    sys.stdout.write(terminal.render(report, width=width(), colour=colour(), verbose=verbose))
-    sys.stdout.flush()
+    from ..report import terminal  # rich is slow to import, and not every command draws
+
+    write(terminal.render(report, width=width(), colour=colour(), verbose=verbose))
+
+
+def write(text: str) -> None:
+    """Write results to standard output. When nobody reads them any more they are dropped, and the status stays."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def note(text: str) -> None:

@@ -99,7 +99,7 @@ def headline(report: Report) -> str:
         return engine
     step = f", step {now.ordinal} of {now.of}" if now.ordinal and now.of else ""
     since = f", for {duration(now.since_s)}" if now.since_s is not None else ""
-    late = f" (expected {duration(now.expected_s)})" if now.expected_s is not None else ""
+    late = f" (overdue after {duration(now.expected_s)})" if now.expected_s and report.verdict != "ready" else ""
     return f"{engine} · {now.id}{step}{since}{late}"
 
 

@@ -116,7 +116,7 @@ def _culprits(report: Report, *, verbose: bool) -> Iterator[Row]:
     for number, one in enumerate(shown):
         name = ("Culprit" if len(report.culprits) == 1 else "Culprits") if number == 0 else ""
         yield (name, _who(one, hosts=hosts))
-        if one.detail:
+        if one.detail and (verbose or one.detail.rstrip(".") not in report.summary):
             yield ("", text(one.detail))
         where = place(one.frame)
         if where:

@@ -110,3 +110,12 @@ def test_output_that_the_terminal_cannot_show_is_escaped() -> None:
 def test_completion(typed: str, offered: str) -> None:
     done = _call(_HANGDOC_COMPLETE="complete_bash", COMP_WORDS=typed, COMP_CWORD=str(typed.count(" ")))
     assert offered in done.stdout.split()
+
+
+def test_results_that_nobody_reads_do_not_change_the_status() -> None:
+    code = "import sys; from hangdoc.cli import screen; screen.write('x' * 1_000_000); screen.write('y'); sys.exit(5)"
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as pipe:
+        done = subprocess.run([sys.executable, "-c", code], stdout=pipe, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 5, done.stderr
