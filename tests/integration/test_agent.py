@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -16,16 +15,14 @@ from typing import Any
 import pytest
 from targets import eventually, running
 
-from hangdoc.agent import bootstrap, bundle
-from hangdoc.agent.isolate import Emit, Nursery
+from hangdoc.agent.isolate import Emit, Hangup, Nursery
 from hangdoc.agent.tick import Ticker
 from hangdoc.codec import convert
-from hangdoc.hosts.channel import ChannelError
-from hangdoc.hosts.local import CommandChannel, LocalChannel
 from hangdoc.model.ask import Ask
 from hangdoc.model.sample import Sample
-from hangdoc.probes import processes
+from hangdoc.probes import processes, threads
 
+SOURCES = str(Path(processes.__file__).parents[2])
 STATE = ("processes", "threads", "fds", "environ")
 
 
@@ -92,6 +89,78 @@ def test_a_child_holds_nothing_of_its_parent() -> None:
     assert part["leader"]
     assert [part["links"][str(number)] for number in (0, 1, 2)] == ["/dev/null"] * 3
     assert sum(1 for target in part["links"].values() if target.startswith("pipe:")) == 1
+
+
+def test_children_end_when_the_callers_side_closes() -> None:
+    reading, writing = os.pipe()
+    nursery = Nursery(hangup_fd=reading)
+
+    def closes(emit: Emit) -> None:
+        emit(os.getpid())
+        time.sleep(60)
+
+    closer = subprocess.Popen(["sleep", "0.3"], pass_fds=(writing,))  # holds the other end, then ends
+    os.close(writing)
+    began = time.monotonic()
+    with pytest.raises(Hangup):
+        nursery.run_all({1: closes}, soon(30))
+    assert time.monotonic() - began < 10
+    assert eventually(lambda: nursery.abandoned == 0)
+    closer.wait()
+    os.close(reading)
+
+
+ORPHANS = """
+import os, sys, time
+from hangdoc.agent.isolate import Nursery
+def task(emit):
+    with open(sys.argv[1] + ".new", "w") as file:
+        file.write(str(os.getpid()))
+    os.rename(sys.argv[1] + ".new", sys.argv[1])
+    time.sleep(60)
+Nursery().run_all({1: task}, time.monotonic() + 60)
+"""
+
+
+def test_children_die_with_an_agent_that_was_killed(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    agent = subprocess.Popen([sys.executable, "-c", ORPHANS, note], env={**os.environ, "PYTHONPATH": SOURCES})
+    try:
+        child = int(eventually(lambda: note.read_text() if note.exists() else None))
+        assert child in processes.list_all()
+    finally:
+        agent.kill()
+        agent.wait()
+    eventually(lambda: child not in processes.list_all() or processes.list_all()[child].state == "Z")
+
+
+def test_looking_wakes_no_thread() -> None:
+    """Not one thread of a blocked process has run because it was looked at: its scheduler counts stay as they were."""
+    with running([sys.executable, "-c", BLOCKED]) as (pid, _):
+
+        def counts() -> dict[str, str]:
+            return {one.name: (one / "schedstat").read_text() for one in Path(f"/proc/{pid}/task").iterdir()}
+
+        eventually(lambda: all(one.state == "S" for one in threads.read("/proc", pid, None, []).values()))
+        before = counts()
+        ticker = Ticker()
+        for number in range(3):
+            found = answer(ticker, Ask(number, (*STATE, "sockets", "logs"), pids=(pid,))).processes[pid]
+            assert found.tracer is None
+            assert found.threads
+            assert len(found.threads) == len(before) == 4
+        assert counts() == before
+
+
+BLOCKED = """
+import threading
+lock = threading.Lock()
+lock.acquire()
+for _ in range(3):
+    threading.Thread(target=lock.acquire, daemon=True).start()
+print("ready", flush=True)
+lock.acquire()
+"""
 
 
 @pytest.fixture
@@ -169,7 +238,10 @@ def test_a_tick_follows_descendants_and_takes_over_threads_that_did_not_run() ->
     with running(["sh", "-c", "sleep 300 & echo ready; wait"]) as (pid, _):
         ticker = Ticker()
         first = answer(ticker, Ask(1, STATE, pids=(pid,)))
-        child = next(one for one in first.processes.values() if one.ppid == pid)
+        child = next(one for one in first.processes.values() if one.ppid == pid)  # maybe not yet `sleep`
+        eventually(lambda: processes.fill("/proc", child, []).cmdline == ("sleep", "300"))  # type: ignore[union-attr]
+        first = answer(ticker, Ask(1, STATE, pids=(pid,)))
+        child = first.processes[child.pid]
         assert set(first.processes) == {pid, child.pid}
         assert child.comm == "sleep"
         assert child.cmdline == ("sleep", "300")
@@ -205,133 +277,3 @@ def test_asked_processes_that_are_gone_are_said_to_be() -> None:
 def test_an_unknown_probe_is_unsupported() -> None:
     sample = answer(Ticker(), Ask(1, ("tea-leaves",)))
     assert [(one.probe, one.reason) for one in sample.unseen] == [("tea-leaves", "unsupported")]
-
-
-def test_the_local_channel_asks_again_and_again_and_leaves_nothing() -> None:
-    with running(["sh", "-c", "echo ready; exec sleep 300"]) as (pid, _):
-        channel = LocalChannel()
-        agent = channel.pid
-        for number in range(3):
-            sample = channel.ask(Ask(number, STATE, pids=(pid,)))
-            assert sample.processes[pid].threads
-            assert sample.host == os.uname().nodename
-        channel.close()
-        channel.close()
-        assert agent not in processes.list_all()
-        with pytest.raises(ChannelError):
-            channel.ask(Ask(9, STATE))
-
-
-def test_an_agent_that_was_killed_is_an_error_with_its_last_words() -> None:
-    channel = LocalChannel()
-    os.kill(channel.pid, signal.SIGKILL)
-    with pytest.raises(ChannelError, match="ended"):
-        channel.ask(Ask(1, STATE))
-    channel.close()
-
-
-@pytest.mark.parametrize(
-    ("script", "message", "words"),
-    [
-        ("echo no such container >&2; exit 3", "status 3", "no such container"),
-        ("echo Welcome; cat >/dev/null", "no answer of an agent", ""),
-        ("sleep 60", "in time", ""),
-        ("yes >&2", "in time", "y"),
-    ],
-)
-def test_a_command_that_is_no_agent_is_an_error_with_its_last_words(script: str, message: str, words: str) -> None:
-    with pytest.raises(ChannelError, match=message) as caught:
-        CommandChannel("there", ["sh", "-c", script], b"x" * 200_000, start_s=1.0)
-    assert words in caught.value.last_words
-    assert len(caught.value.last_words) <= 2000
-
-
-def test_a_missing_command_is_an_error() -> None:
-    with pytest.raises(ChannelError, match="could not be started"):
-        CommandChannel("there", ["/nonexistent/ssh"], b"")
-
-
-CALLER = """
-import os, sys, time
-from hangdoc.hosts.local import LocalChannel
-from hangdoc.model.ask import Ask
-channel = LocalChannel()
-print(channel.pid, flush=True)
-channel.ask(Ask(1, ("health",), pids=(os.getpid(),), deadline_s=30.0))
-time.sleep(60)
-"""
-
-
-def test_the_agent_ends_when_its_caller_is_killed() -> None:
-    path = str(Path(processes.__file__).parents[2])
-    caller = subprocess.Popen(
-        [sys.executable, "-c", CALLER], stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path}
-    )
-    assert caller.stdout is not None
-    agent = int(caller.stdout.readline())
-    caller.kill()
-    caller.communicate()
-    eventually(lambda: agent not in processes.list_all(), 5)
-
-
-def _agent(python: str, patch: str = "") -> subprocess.CompletedProcess[bytes]:
-    raw = bundle.build()
-    command = bootstrap.command(python, len(raw))
-    command[4] = patch + command[4]
-    question = json.dumps({"id": 1, "probes": ["processes", "threads"], "pids": [os.getpid()]}).encode()
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        process.stdin.write(raw + question + b"\n")
-        process.stdin.flush()
-        lines = process.stdout.readline() + process.stdout.readline()
-    except BrokenPipeError:
-        lines = b""
-    _, errors = process.communicate(timeout=20)
-    return subprocess.CompletedProcess(command, process.returncode, lines, errors)
-
-
-def pythons() -> list[str]:
-    """Ours, and every other one installed with pyenv, by version."""
-    found = (str(one) for one in Path.home().glob(".pyenv/versions/3.*/bin/python") if one.exists())
-    return [sys.executable, *sorted(found, key=minor)]
-
-
-def minor(python: str) -> int:
-    """The second number of a pyenv Python's version."""
-    return int(Path(python).parents[1].name.split(".")[1])
-
-
-SUPPORTED = [one for one in pythons() if one == sys.executable or minor(one) >= 8]
-TOO_OLD = [one for one in pythons() if one not in SUPPORTED]
-
-
-@pytest.mark.parametrize("python", SUPPORTED)
-@pytest.mark.parametrize("patch", ["", "import os; vars(os).pop(chr(109) + 'emfd_create', None)\n"])
-def test_the_agent_runs_from_memory_or_a_private_folder_on_every_python(python: str, patch: str) -> None:
-    done = _agent(python, patch)
-    assert done.stderr == b""
-    hello, reply = (json.loads(line) for line in done.stdout.splitlines())
-    assert hello["hello"] == 1
-    assert convert(reply["sample"], Sample).processes[os.getpid()].threads
-    assert done.returncode == 0
-
-
-@pytest.mark.parametrize(
-    ("python", "patch"),
-    [(sys.executable, "import sys; sys.version_info = (3, 6, 9)\n"), *((one, "") for one in TOO_OLD)],
-)
-def test_an_older_python_is_refused_in_words(python: str, patch: str) -> None:
-    done = _agent(python, patch)
-    assert done.returncode == bootstrap.TOO_OLD
-    assert b"Python 3." in done.stderr
-
-
-@pytest.mark.parametrize("python", SUPPORTED)
-def test_the_dumped_file_prints_a_sample(python: str, tmp_path: Path) -> None:
-    file = tmp_path / "agent.pyz"
-    file.write_bytes(bundle.dump())
-    done = subprocess.run([python, "-I", "-S", file, str(os.getpid())], capture_output=True, timeout=60, check=True)
-    assert convert(json.loads(done.stdout), Sample).processes[os.getpid()].threads
-    assert subprocess.run([python, file, "--help"], capture_output=True, timeout=60, check=False).returncode == 2

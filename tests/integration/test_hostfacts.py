@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from fuse import silent_mount
 from process_of import end, process_of, python, until
 
 from hangdoc.model.sample import Unseen
-from hangdoc.probes import hostfacts, logs, mounts, redact
+from hangdoc.probes import hostfacts, logs, mounts, packages, redact
 
 ME = os.getpid()
 
@@ -90,6 +91,17 @@ def test_a_log_on_such_a_mount_does_not_cost_the_others(tmp_path: Path, monkeypa
         until(lambda: os.waitpid(stuck[0], os.WNOHANG)[0] != 0)
     finally:
         end(child)
+
+
+def test_packages_on_such_a_mount_are_not_touched(tmp_path: Path) -> None:
+    member = replace(process_of(ME), cmdline=(str(tmp_path / "venv/bin/python"),))
+    with silent_mount(tmp_path) as point:
+        unseen: list[Unseen] = []
+        packages.read("/proc", member, (), unseen)
+        stuck = probers(point)
+        assert len(stuck) == 1
+    assert [one.reason for one in unseen] == ["timed-out"]
+    until(lambda: os.waitpid(stuck[0], os.WNOHANG)[0] != 0)
 
 
 def test_a_mount_that_answers_is_not_dead(tmp_path: Path) -> None:

@@ -156,6 +156,22 @@ def test_a_gigabyte_without_a_line_end_is_bounded(writer: subprocess.Popen[bytes
     assert sum(len(chunk.text) for chunk in found.chunks) < 200_000
 
 
+def test_what_a_filter_only_reads_is_no_log(log: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").write_text("not a log\n")
+    writer = python("print('x', flush=True);" + WAIT, stdout=subprocess.PIPE)
+    with (tmp_path / "other").open() as other:
+        tee = subprocess.Popen(
+            ["tee", str(log)], stdin=writer.stdout, stdout=subprocess.DEVNULL, pass_fds=[other.fileno()]
+        )
+    assert writer.stdout
+    writer.stdout.close()
+    try:
+        until(lambda: log.exists() and log.stat().st_size > 0)
+        assert str(tmp_path / "other") not in [one.path for one in look(writer.pid)[0]]
+    finally:
+        end(writer, tee)
+
+
 def test_tee(log: Path) -> None:
     writer = python("print('through tee', flush=True);" + WAIT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     tee = subprocess.Popen(["tee", str(log)], stdin=writer.stdout, stdout=subprocess.DEVNULL)

@@ -121,4 +121,4 @@ def _tasks(root: str, ask: Ask, known: Dict[int, Process], deadline: float) -> D
 
 
 def _asking(root: str, wanted: Any, left: float) -> Callable[[List[Unseen]], Any]:
-    return lambda unseen: health.ask(root, wanted, left)  # noqa: ARG005 - a health answer is never unseen
+    return lambda _: health.ask(root, wanted, left)

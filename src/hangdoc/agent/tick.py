@@ -137,9 +137,12 @@ class Ticker:
         outcomes.update(self.nursery.run_all(looks, deadline))
         plain = {}
         for pid, process in members.items():
-            built = self.put_together(process, asked[pid], outcomes[pid], unseen)
+            said: List[Any] = []
+            built = self.put_together(process, asked[pid], outcomes[pid], said)
             if built is not None:
                 plain[pid] = built
+            if built is not None or pid in ask.pids:  # that a helper of a member has ended is nothing unseen
+                unseen.extend(said)
         self.keep_tables(plain, members)
         return plain
 
@@ -156,7 +159,8 @@ class Ticker:
             merge(plain, part, previous)
             if part.get("process", {}) is None:
                 return None
-            if part["step"] == "words" and not part["unseen"]:
+            # An empty command line is what one looks like in the middle of an exec: not worth keeping.
+            if part["step"] == "words" and not part["unseen"] and part["process"]["cmdline"]:
                 self.words[identity] = (process.comm, time.monotonic() + _WORDS_S, part["process"])
         lost = missed(steps, outcome.parts)
         for place, step in enumerate(lost):

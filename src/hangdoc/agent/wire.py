@@ -32,7 +32,7 @@ def _tuples(values: Dict[str, Any], *names: str) -> Dict[str, Any]:
 def ask(plain: Any) -> Ask:
     """An Ask. ValueError when it is none."""
     if not isinstance(plain, dict) or not isinstance(plain.get("id"), int) or not isinstance(plain.get("probes"), list):
-        raise ValueError("not an Ask: it needs id and probes")  # noqa: TRY004 - one kind of error for the caller
+        raise ValueError("not an Ask: it needs id and probes")  # noqa: TRY004 - one kind of error for all
     values = _tuples(_known(Ask, plain), "probes", "pids", "stack_pids", "thread_pids", "logs", "check_files")
     try:
         values["health"] = [HealthAsk(**_known(HealthAsk, one)) for one in values.get("health", [])]

@@ -6,12 +6,12 @@ import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from ..model.launch import Launch
+from ..model.launch import Launch, Member
 from ..model.sample import Process, Sample
 from .argv import Program, arguments, number, program
-from .load import pattern, profiles
+from .load import pattern_set, profiles
 from .profile import Profile
-from .roles import assign, titled
+from .roles import assign, title_of, titled
 
 # Where a walk up from a launch ends: these serve everybody, they wrap nobody.
 _BORDERS = (
@@ -33,15 +33,19 @@ _SHELLS = ("bash", "sh", "dash", "zsh", "ash")
 
 @functools.lru_cache(maxsize=8192)
 def _root_engine(line: str, engines: tuple[tuple[str, str], ...]) -> str | None:
-    return next((engine for engine, text in engines if pattern(text).search(line)), None)
+    hits = pattern_set(tuple(text for _, text in engines)).hits(line)
+    return engines[hits[0]][0] if hits else None
+
+
+def _roots(known: Mapping[str, Profile]) -> tuple[tuple[str, str], ...]:
+    return tuple((engine, text) for engine, profile in known.items() for text in profile.roots)
 
 
 def _engine_of(process: Process, known: Mapping[str, Profile]) -> str | None:
     """The engine whose root this process is by its own command line, not by a word in some argument."""
     run = program(process.cmdline)
-    roots = tuple((engine, text) for engine, profile in known.items() for text in profile.roots)
     # A frozen or shebang start shows the script itself as the program: "/usr/bin/vllm serve".
-    return _root_engine(run.line, roots) if run.kind != "none" else None
+    return _root_engine(run.line, _roots(known)) if run.kind != "none" else None
 
 
 def _children(processes: Mapping[int, Process]) -> dict[int, list[int]]:
@@ -139,7 +143,7 @@ def _without_launcher(
     known: Mapping[str, Profile], sample: Sample, taken: set[int], children: Mapping[int, list[int]]
 ) -> list[Launch]:
     """Launches of engine processes below no root: started by a user's own script, or left by a dead launcher."""
-    groups: dict[tuple[str, int | None], list[int]] = {}
+    groups: dict[tuple[str, int | None], list[int]] = {}  # by engine and script
     for pid, process in sorted(sample.processes.items(), key=lambda one: (one[1].start, one[0])):
         if pid in taken or any(above in taken for above in _ancestors(pid, sample.processes)):
             continue
@@ -161,6 +165,22 @@ def _without_launcher(
     return found
 
 
+def _with_ray_workers(launches: list[Launch], known: Mapping[str, Profile], sample: Sample) -> list[Launch]:
+    """Ray starts an engine's workers below its own daemon: they belong to the one launch here that uses Ray."""
+    users = [one for one in launches if one.args.get("distributed-executor-backend") == "ray"]
+    if len(users) != 1:
+        return launches
+    (user,) = users
+    members = dict(user.members)
+    taken = {pid for one in launches for pid in one.members}
+    for pid, process in sample.processes.items():
+        found = titled(process, known[user.engine]) if pid not in taken else None
+        if found and found[0].match.startswith("^ray::"):
+            title = title_of(process)
+            members[pid] = Member(pid, process.start, found[0].role, found[1], title, process.ppid)
+    return [replace(one, members=members) if one is user else one for one in launches]
+
+
 def find(sample: Sample, known: Mapping[str, Profile] | None = None) -> list[Launch]:
     """Every launch on this host, oldest first. The sample needs the probe `scan` with command lines."""
     known = {engine: one for engine, one in (known or profiles()).items() if engine != "unknown"}
@@ -170,6 +190,7 @@ def find(sample: Sample, known: Mapping[str, Profile] | None = None) -> list[Lau
     roots = [pid for pid in engines if not any(above in engines for above in _ancestors(pid, processes))]
     children = _children(processes)
     found = [_launch(root, known[engines[root]], sample, _descendants(root, children)) for root in roots]
+    found = _with_ray_workers(found, known, sample)
     taken = {pid for launch in found for pid in launch.members}
     found += _without_launcher(known, sample, taken, children)
     return sorted(found, key=lambda one: (processes[one.root].start, one.root))

@@ -9,12 +9,11 @@ import calendar
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
-
-import re2
+from typing import NamedTuple
 
 from ..model.launch import Rank
 from ..model.words import Role
+from .load import PatternSet
 from .profile import Mark, Prefix, Profile
 from .roles import rank_of
 from .versions import within
@@ -126,17 +125,7 @@ class Reader:
         self._fatal_from = self._chatter_from + len(profile.chatter)
         self._prefixes = tuple((re.compile(one.match), one) for one in profile.prefixes)
         self._writers: dict[str, tuple[Writer, int]] = {}
-        options = re2.Options()
-        options.max_mem = 64 << 20
-        self._set: Any = re2.Set.SearchSet(options)
-        for text in (*(mark.match for mark in self.marks), *profile.chatter, *profile.fatal):
-            self._set.Add(text)
-        self._set.Compile()
-
-    def hits(self, line: str) -> list[int]:
-        """Numbers of the patterns that are in the line, ascending."""
-        found = self._set.Match(line)
-        return sorted(found) if found else []
+        self.hits = PatternSet([*(mark.match for mark in self.marks), *profile.chatter, *profile.fatal]).hits
 
     def _mark(self, hits: Sequence[int], who: Writer) -> Mark | None:
         for index in hits:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 from importlib import resources
 from typing import Any, get_args, get_type_hints
 
@@ -44,9 +45,14 @@ class Advice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     see_more: dict[UnseenReason, str]
 
 
+@functools.cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
 def _unknown_keys(plain: dict[str, Any], kind: type, where: str) -> None:
     """Raise on a key that the dataclass lacks: msgspec can forbid those only in its own structs."""
-    hints = get_type_hints(kind)
+    hints = _hints(kind)
     for key, value in plain.items():
         if key not in hints:
             raise DataError(where, f"no such key: {key}")
@@ -119,6 +125,30 @@ def profiles() -> dict[str, Profile]:
 def merged_frames(profile: Profile) -> tuple[FrameRule, ...]:
     """The engine's frame rules, then those of Python: the first one that answers counts, so the engine may overrule."""
     return profile.frames + common().frames
+
+
+class PatternSet:
+    """Many patterns as one linear-time automaton."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        """Compile all of `texts`."""
+        options = re2.Options()
+        options.max_mem = 64 << 20
+        self._set: Any = re2.Set.SearchSet(options)
+        for text in texts:
+            self._set.Add(text)
+        self._set.Compile()
+
+    def hits(self, line: str) -> list[int]:
+        """Numbers of the patterns that are in the line, ascending."""
+        found = self._set.Match(line)
+        return sorted(found) if found else []
+
+
+@functools.lru_cache(maxsize=64)
+def pattern_set(texts: tuple[str, ...]) -> PatternSet:
+    """The automaton for these patterns, made once."""
+    return PatternSet(texts)
 
 
 @functools.lru_cache(maxsize=4096)

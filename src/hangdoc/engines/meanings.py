@@ -19,6 +19,7 @@ from .profile import FrameRule, Profile
 # How many frames further out a firm mechanism may be, to say more than plumbing does (Queue.get over Condition.wait).
 _PLUMBING = 6
 _STANDARD = re.compile(r"/lib(?:64)?/python3(?:\.\d+)?/(?!site-packages)|/pypy3|(?:^|/)python3\d+\.zip/")
+_NEAR = 3
 
 
 @dataclass(frozen=True)
@@ -88,10 +89,9 @@ def _rules(profile: Profile) -> _Rules:
 def _applies(rule: FrameRule, at: int, frames: Sequence[Frame]) -> bool:
     if rule.leaf and at != 0:
         return False
+    outer = frames[at + 1 : at + 1 + _NEAR] if rule.near else frames[at + 1 :]
     return not rule.under or any(
-        outer.function == name or outer.function.endswith("." + name)
-        for outer in frames[at + 1 :]
-        for name in rule.under
+        frame.function == name or frame.function.endswith("." + name) for frame in outer for name in rule.under
     )
 
 
@@ -120,31 +120,31 @@ def _says_wait(rule: FrameRule) -> bool:
     return rule.mechanism is not None or rule.waits_for is not None or rule.idle
 
 
-def _in_library(frame: Frame) -> bool:
-    """Whether a frame is of the standard library or of a package that is known to explain nothing by itself."""
+def _hides_nothing(frame: Frame, engine: str) -> bool:
+    """Whether a frame is of the standard library, of the engine, or of a package known to explain nothing by itself."""
     path = frame.file or frame.short
     if path.startswith("<"):
         return True
     _, below, inside = path.rpartition("/site-packages/")
     if below:
-        return inside.partition("/")[0].removesuffix(".py") in common().libraries
+        package = inside.partition("/")[0].removesuffix(".py")
+        return package == engine or package in common().libraries
     return "/dist-packages/" not in path and _STANDARD.search(path) is not None
 
 
-def in_the_wait(frames: Sequence[Frame], first: int) -> bool:
+def in_the_wait(frames: Sequence[Frame], first: int, engine: str) -> bool:
     """Whether a thread is really in the wait that frame `first` tells of, and not in other code that it called from there.
 
     A hook, a patch or a model's own code below `recv_requests` is where the thread is, whatever stands further out.
     """
-    module = frames[first].file
-    return all(frame.file == module or _in_library(frame) for frame in frames[:first])
+    return all(_hides_nothing(frame, engine) for frame in frames[:first])
 
 
 def meaning(stack: Stack, profile: Profile) -> Meaning:
     """What a stack says about its thread's phase and wait. Frames come innermost first, as py-spy gives them.
 
     "import" counts only when no frame says another phase: a lazy import happens in every phase. A wait counts only when
-    nothing but libraries stands between its frame and the innermost one.
+    nothing but libraries and the engine stands between its frame and the innermost one.
     """
     rules = _rules(profile)
     frames = stack.frames
@@ -162,7 +162,7 @@ def meaning(stack: Stack, profile: Profile) -> Meaning:
             elif phase is None and rule.phase:
                 phase, placed = rule.phase, frame
             if waits is None and _says_wait(rule):
-                waits = in_the_wait(frames, at)
+                waits = in_the_wait(frames, at, profile.engine)
             if not waits:
                 continue
             mechanism.hear(rule.mechanism, at, weak=rule.weak)

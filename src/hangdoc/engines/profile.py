@@ -69,6 +69,9 @@ class FrameRule:
     function: str
     file: str = ""  # suffix of the path; one that ends with "/" means any file below such a folder; empty = any
     under: tuple[str, ...] = ()  # only when one of these functions is further out on the stack
+    near: bool = (
+        False  # and only when that one is at most three frames further out: it waits itself, not what it called
+    )
     leaf: bool = False  # only as the innermost frame
     weak: bool = False  # plumbing: a firm mechanism a few frames further out says more
     phase: Phase | None = None

@@ -10,7 +10,7 @@ from ..model.launch import Member, Rank
 from ..model.sample import Process
 from ..model.words import Phase, Role
 from .argv import number, program
-from .load import pattern
+from .load import PatternSet, pattern
 from .profile import Profile, Title
 
 _TITLE_BOUND = 200
@@ -25,12 +25,38 @@ def title_of(process: Process) -> str:
     return (" ".join(process.cmdline or ()).strip() or process.comm)[:_TITLE_BOUND]
 
 
-@functools.lru_cache(maxsize=4096)
-def _match(title: str, titles: tuple[Title, ...]) -> tuple[Title, Rank] | None:
-    for one in titles:
-        if found := pattern(one.match).search(title):
-            return one, rank_of(found.groupdict())
-    return None
+class _Reader:
+    """The patterns of one profile, and what they said of the command lines seen so far."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self._titles = PatternSet([one.match for one in profile.titles])
+        self._commands = PatternSet(list(profile.child_roles))
+        self._roles = list(profile.child_roles.values())
+        self.title = functools.lru_cache(maxsize=4096)(self._title)
+        self.command = functools.lru_cache(maxsize=4096)(self._command)
+
+    def _title(self, text: str) -> tuple[Title, Rank] | None:
+        for index in self._titles.hits(text):
+            one = self.profile.titles[index]
+            if found := pattern(one.match).search(text):
+                return one, rank_of(found.groupdict())
+        return None
+
+    def _command(self, text: str) -> Role | None:
+        hits = self._commands.hits(text)
+        return self._roles[hits[0]] if hits else None
+
+
+_READERS: dict[str, _Reader] = {}
+
+
+def _reader(profile: Profile) -> _Reader:
+    # By identity: hashing a whole profile for each process would cost more than the match.
+    known = _READERS.get(profile.engine)
+    if known is None or known.profile is not profile:
+        known = _READERS[profile.engine] = _Reader(profile)
+    return known
 
 
 def rank_of(groups: Mapping[str, str | None]) -> Rank:
@@ -40,18 +66,17 @@ def rank_of(groups: Mapping[str, str | None]) -> Rank:
 
 def titled(process: Process, profile: Profile) -> tuple[Title, Rank] | None:
     """The title rule that a process's title meets, with the rank in it."""
-    return _match(title_of(process), profile.titles)
+    return _reader(profile).title(title_of(process))
 
 
 def title_phase(title: str, profile: Profile) -> Phase | None:
     """How far whoever bears this title has got at least."""
-    found = _match(title, profile.titles)
+    found = _reader(profile).title(title)
     return found[0].phase if found else None
 
 
 def _by_command(process: Process, profile: Profile) -> Role | None:
-    title = title_of(process)
-    return next((role for text, role in profile.child_roles.items() if pattern(text).search(title)), None)
+    return _reader(profile).command(title_of(process))
 
 
 def _is_worker_like(process: Process, parent: Process) -> bool:

@@ -201,5 +201,5 @@ class LocalChannel(CommandChannel):
 
     def __init__(self, host: str = "") -> None:
         """Start it. Raises ChannelError."""
-        agent = bundle.build()
+        agent = bundle.build_here()
         super().__init__(host or os.uname().nodename, bootstrap.command(sys.executable, len(agent)), agent)

@@ -40,7 +40,7 @@ def annotate(
             say(unseen, "threads", error, "memory (futex owners, deadlines)", pid)
         return {**threads, **{tid: _bare(one) for tid, one in wanted.items()}}
     try:
-        return {**threads, **_Reader(memory, threads).all(wanted)}
+        return {**threads, **_Reader(memory, threads).all(wanted, previous or {})}
     finally:
         memory.close()
 
@@ -71,10 +71,14 @@ class _Reader:
                 self.waiting[one.args[0]] = self.waiting.get(one.args[0], 0) + 1
         self.words: Dict[int, Optional[Words]] = {}
 
-    def all(self, wanted: Dict[int, Thread]) -> Dict[int, Thread]:
+    def all(self, wanted: Dict[int, Thread], previous: Dict[int, Thread]) -> Dict[int, Thread]:
         """The wanted threads, filled."""
         found = {}
         for tid, thread in wanted.items():
+            if thread is previous.get(tid):  # it did not run: only the holder of its lock can be another one
+                futex = self.futex(thread)
+                found[tid] = thread if futex == thread.futex else replace(thread, futex=futex)
+                continue
             call = sc.NAME.get(thread.syscall if thread.syscall is not None else -1, "")
             new = calls.decode(self.memory, thread, call)
             if call == "futex" and len(thread.args) >= 3:

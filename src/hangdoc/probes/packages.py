@@ -11,6 +11,7 @@ import re
 from typing import Dict, Iterator, List, Optional, Tuple
 
 from ..model.sample import Process, Unseen
+from . import mounts
 from .reading import below, open_regular, reason, text_or_none
 
 # Distributions whose version matters to a diagnosis, by normalised name.
@@ -36,7 +37,10 @@ def read(
     names is reported too, as "PATH (added)", when it lies inside a package that one does name. None: nothing seen.
     """
     pid = process.pid
-    sites = site_packages(root, process)
+    places = [*programs(process), *sites_in_maps(text_or_none(f"{root}/{pid}/maps", MAPS_LIMIT) or "")]
+    silent = mounts.dead_below(root, pid, places)
+    unseen.extend(Unseen("packages", "timed-out", f"{path}: its file system does not answer", pid) for path in silent)
+    sites = site_packages(root, pid, [path for path in places if path not in silent])
     folders = {site: _distributions(root, pid, site) for site in sites}
     folders = {site: found for site, found in folders.items() if found}
     if not folders:
@@ -67,13 +71,15 @@ def sites_in_maps(maps: str) -> List[str]:
     return sorted(count, key=lambda site: -count[site])
 
 
-def site_packages(root: str, process: Process) -> List[str]:
-    """site-packages folders as the process sees them: those it loaded libraries from, then those next to its Python."""
-    found = sites_in_maps(text_or_none(f"{root}/{process.pid}/maps", MAPS_LIMIT) or "")
-    for program in programs(process):
+def site_packages(root: str, pid: int, places: List[str]) -> List[str]:
+    """site-packages folders as `pid` sees them: those among `places`, then those of the environments of programs there."""
+    found = [place for place in places if place.endswith("-packages")]
+    for program in places:
+        if program in found:
+            continue
         prefix = posixpath.dirname(posixpath.dirname(posixpath.normpath(program)))
         for pattern in ("lib/python3*/site-packages", "lib64/python3*/site-packages", "lib/python3*/dist-packages"):
-            start = below(root, process.pid, "")
+            start = below(root, pid, "")
             matches = glob.glob(f"{glob.escape(start + prefix)}/{pattern}")
             found += [path[len(start) :] for path in sorted(matches)]
     return list(dict.fromkeys(found))

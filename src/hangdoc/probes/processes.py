@@ -103,8 +103,8 @@ def state(root: str, pid: int, start: Optional[float], unseen: List[Unseen]) -> 
                 return None
             process = _basic(folder)
             return replace(process, **_counters(folder, process, stat, unseen))
-    except (OSError, ValueError) as error:
-        unseen.append(Unseen("processes", "gone", f"process {pid}: {error}", pid))
+    except (OSError, ValueError):
+        unseen.append(Unseen("processes", "gone", f"process {pid} has ended", pid))
         return None
 
 

@@ -13,6 +13,7 @@ from .reading import text_or_none
 
 INIT_PID_NS = "pid:[4026531836]"  # PROC_PID_INIT_INO, linux/proc_ns.h
 RUNTIMES = ("containerd-shim", "containerd", "conmon", "dockerd", "docker-containe", "crio")  # comm, cut at 15
+NEAR = 200  # pids next to the writer's
 HOPS = 4  # filters behind each other that are followed
 CONTAINER_ID = re.compile(r"(?<![0-9a-f])([0-9a-f]{64})(?![0-9a-f])")
 POD_ID = re.compile(r"pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12})")
@@ -63,17 +64,34 @@ def _opened(root: str, pid: int, fd: int) -> Tuple[bool, bool]:
     return bool(mode & 0o400), bool(mode & 0o200)
 
 
+def _order(root: str, near: int) -> Tuple[List[int], int]:
+    """(every pid, the likely readers first; how many of these): ancestors of `near`, then those born next to it."""
+    ancestors: List[int] = []
+    pid = near
+    while pid > 1 and len(ancestors) < 32:
+        fields = (text_or_none(f"{root}/{pid}/stat", 4096) or "").rpartition(")")[2].split()
+        pid = int(fields[1]) if len(fields) > 1 and fields[1].isdigit() else 0
+        ancestors.append(pid)
+    pids = sorted((int(name) for name in os.listdir(root) if name.isdigit()), key=lambda pid: abs(pid - near))
+    first = list(dict.fromkeys([pid for pid in ancestors if pid > 0] + pids[:NEAR]))
+    known = set(first)
+    return first + [pid for pid in pids if pid not in known], len(first)
+
+
 def find(root: str, targets: Collection[str], near: int, budget_s: float = 0.5) -> Tuple[Dict[str, List[Holder]], bool]:
     """Readers of the pipes whose link text is in `targets`, and whether every process of the host was looked at.
 
-    Starts with the pids next to `near`: a pipeline's processes are born together.
+    Starts with the ancestors of `near` and the pids next to it, for a pipeline's processes are born together, and
+    ends there when each pipe has a reader: the tables of all processes of a large host cost half a second.
     """
     found: Dict[str, List[Holder]] = {target: [] for target in targets}
     end = time.monotonic() + budget_s
     complete = os.readlink("/proc/self/ns/pid") == INIT_PID_NS
-    pids = sorted((int(name) for name in os.listdir(root) if name.isdigit()), key=lambda pid: abs(pid - near))
-    for pid in pids:
-        if time.monotonic() > end:
+    pids, likely = _order(root, near)
+    for number, pid in enumerate(pids):
+        if time.monotonic() > end or (
+            number >= likely and all(any(one.pid != near for one in holders) for holders in found.values())
+        ):
             return found, False
         try:
             table = _fds(root, pid)

@@ -26,7 +26,7 @@ _HINTS = tuple(
     for between in ("", "_", "-")
 )
 # Values that say that there is no secret, or that only point at one.
-_NOT_A_SECRET = r"(?!(?:none|null|true|false|nil|\*\*\*)(?![\w-]))"  # noqa: S105
+_NOT_A_SECRET = r"(?!(?:none|null|true|false|nil|\*\*\*)(?![\w-]))"  # noqa: S105 - a pattern
 
 # (words of which one must be there in lower case, pattern); the group `keep` stays.
 _Rule = Tuple[Tuple[str, ...], Pattern[str]]

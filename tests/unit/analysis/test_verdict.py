@@ -205,7 +205,7 @@ def test_all_ranks_in_one_collective_are_the_operation_itself() -> None:
 def test_a_rank_in_a_call_that_its_idle_sibling_left_is_the_culprit() -> None:
     """TP0 waits in a barrier, TP1 has finished and waits for requests by design."""
     world = World()
-    world.bend(TP1, (("recv_requests", f"{SITE}/sglang/srt/managers/scheduler.py"), *INIT[1:]))
+    world.bend(TP1, (("Scheduler.event_loop_normal", f"{SITE}/sglang/srt/managers/scheduler.py"),))
     assert named(judged(world)) == ("suspect", [TP0], "collective")
 
 

@@ -7,7 +7,7 @@ import pytest
 from hangdoc.engines.lines import NOBODY, Reader, reader
 from hangdoc.engines.load import DataError, merged_frames, parse, pattern, profiles
 from hangdoc.engines.profile import Mark, Prefix, Profile, Title
-from hangdoc.engines.roles import title_of, titled
+from hangdoc.engines.roles import title_of, title_phase, titled
 from hangdoc.engines.versions import clauses
 from hangdoc.model.sample import Process
 from hangdoc.model.words import MECHANISMS, PHASES, ROLES
@@ -133,3 +133,12 @@ def test_a_typo_is_an_error_that_names_file_and_key(old: str, new: str, said: st
 def test_a_bad_pattern_is_an_error_that_names_it() -> None:
     with pytest.raises(DataError, match=r"\(open"):
         pattern("(open")
+
+
+def test_a_title_tells_how_far_its_bearer_got() -> None:
+    vllm = profiles()["vllm"]
+    assert [title_phase(one, vllm) for one in ("VLLM::Worker", "VLLM::Worker_TP1", "python x")] == [
+        "engine-init",
+        "model-init",
+        None,
+    ]

@@ -12,8 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hangdoc.engines.launches import find, launch_of, unknown_launch
-from hangdoc.engines.load import profiles
-from hangdoc.engines.roles import title_phase
 from hangdoc.model.launch import Launch, Rank
 from hangdoc.model.sample import Process, Sample
 
@@ -273,6 +271,13 @@ def test_a_launch_without_its_launcher_is_found_by_its_titles() -> None:
     assert roles(launch) == {11: "scheduler TP0", 12: "scheduler TP1", 13: "compiler", 14: "detokenizer"}
 
 
+def test_ray_workers_belong_to_the_launch_that_uses_ray() -> None:
+    raylet = process(3, 1, "/ray/raylet")
+    worker = process(4, 3, ["ray::RayWorkerWrapper.execute_method"])
+    (launch,) = find(sample(process(5, 1, "vllm serve m --distributed-executor-backend ray"), raylet, worker))
+    assert roles(launch) == {4: "worker", 5: "api-server"}
+
+
 def test_a_users_own_script_is_the_launcher_of_the_engine_below_it() -> None:
     (launch,) = find(
         sample(
@@ -307,15 +312,6 @@ def test_an_unknown_server_has_all_its_descendants() -> None:
     assert launch
     assert roles(launch) == {5: "launcher", 6: "worker", 7: "compiler", 8: "helper"}
     assert unknown_launch(99, found) is None
-
-
-def test_a_title_tells_how_far_its_bearer_got() -> None:
-    vllm = profiles()["vllm"]
-    assert [title_phase(one, vllm) for one in ("VLLM::Worker", "VLLM::Worker_TP1", "python x")] == [
-        "engine-init",
-        "model-init",
-        None,
-    ]
 
 
 WORDS = st.sampled_from(

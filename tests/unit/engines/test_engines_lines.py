@@ -196,7 +196,7 @@ def test_a_mark_holds_only_for_its_writers() -> None:
 
 
 def test_a_mark_holds_only_for_its_versions() -> None:
-    line = "INFO 01-01 00:00:00 [__init__.py:1] Automatically detected platform cuda."
+    line = "INFO 01-01 00:00:00 [config.py:1] This model supports multiple tasks: {'generate'}"
     assert mark_of(line, VLLM, "0.8.5")
     assert mark_of(line, VLLM, "0.25.1") is None
 

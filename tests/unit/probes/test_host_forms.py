@@ -79,7 +79,8 @@ def test_cgroup_version_two_takes_the_tightest_limit_above(tmp_path: Path) -> No
         cpu__max="150000 100000\n",
         cpu__stat="usage_usec 5\nthrottled_usec 2500000\n",
     )
-    found = cgroups.facts({"": [inner, outer, str(tmp_path)]})
+    outermost = _write(tmp_path, memory__max="2000\n", memory__current="1500\n", cpu__max="400000 100000\n")
+    found = cgroups.facts({"": [inner, outer, outermost]})
     assert (found.frozen, found.memory_max, found.memory_current, found.oom_kills) == (True, 1000, 990, 2)
     assert (found.cpu_max, found.throttled_s) == ("150000 100000", 2.5)
 
