@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass
 
 from ..model.report import Culprit, Place, RankRow, Report, UnseenRow
+from ..model.words import UnseenReason
 from .wording import MECHANISM_WORDS, duration, fold_labels, plural
 
 _JUST_NOW = 2.0  # seconds
+_INSTALLED = re.compile(r"^.*/(?:site|dist)-packages/")
+# Blind spots that every launch has, or that are wanted: told last, for nothing needs to be done.
+_HARMLESS = frozenset({"overwritten", "skipped", "unsupported"})
 STUCK = frozenset({"hung", "suspect", "crashed"})
 
 
@@ -28,7 +33,8 @@ class Blind:
 
     what: str  # "stacks of 4711, 4712"
     count: int
-    reason: UnseenRow
+    reason: UnseenReason
+    advice: str  # a sentence, or empty
 
 
 def several_hosts(report: Report) -> bool:
@@ -43,8 +49,16 @@ def label(row: Culprit | RankRow, *, with_host: bool) -> str:
 
 
 def place(where: Place | None) -> str:
-    """ "load_model (model_runner.py:210)"."""
-    return f"{where.function} ({where.file}:{where.line})" if where else ""
+    """ "load_model (sglang/srt/model_executor/model_runner.py:210)": the path within site-packages, else the whole."""
+    if where is None:
+        return ""
+    file = _INSTALLED.sub("", where.file)
+    return f"{where.function} ({file}:{where.line})"
+
+
+def detail(report: Report, one: Culprit) -> str:
+    """The culprit's own sentence, unless the summary has said it already."""
+    return "" if one.detail.rstrip(".") in report.summary else one.detail
 
 
 def victims(report: Report) -> list[Group]:
@@ -77,12 +91,21 @@ def blind_spots(report: Report) -> list[Blind]:
     by_fix: dict[tuple[str, str], list[UnseenRow]] = defaultdict(list)
     for row in report.unseen:
         by_fix[row.reason, row.fix].append(row)
-    return [Blind(what=_what(rows), count=len(rows), reason=rows[0]) for rows in by_fix.values()]
+    folded = [Blind(_what(rows), len(rows), rows[0].reason, _advice(rows[0])) for rows in by_fix.values()]
+    return sorted(folded, key=lambda one: one.reason in _HARMLESS)  # stable: the others keep their order
+
+
+def _advice(row: UnseenRow) -> str:
+    if not row.fix:
+        return ""
+    return row.fix[0].upper() + row.fix[1:] if row.reason in _HARMLESS else f"To see it: {row.fix}"
 
 
 def _what(rows: list[UnseenRow]) -> str:
     probes = list(dict.fromkeys(row.probe for row in rows))
     pids = list(dict.fromkeys(row.pid for row in rows if row.pid is not None))
+    if len(rows) == 1 and rows[0].detail and rows[0].pid is None:
+        return f"{rows[0].probe} ({rows[0].detail})"
     shown = ", ".join(probes[:4]) + (f" and {len(probes) - 4} more" if len(probes) > 4 else "")
     if not pids:
         return shown

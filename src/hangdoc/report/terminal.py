@@ -15,7 +15,7 @@ from rich.text import Text
 from ..model.report import Cause, Culprit, Report
 from ..model.words import Verdict
 from . import details
-from .picture import blind_spots, clocks, headline, label, place, several_hosts, victims
+from .picture import blind_spots, clocks, detail, headline, label, place, several_hosts, victims
 from .safe import clean
 from .wording import CERTAINTY_WORDS, MECHANISM_WORDS, REASON_WORDS, VERDICT_WORDS, duration, plural, rate
 
@@ -116,8 +116,8 @@ def _culprits(report: Report, *, verbose: bool) -> Iterator[Row]:
     for number, one in enumerate(shown):
         name = ("Culprit" if len(report.culprits) == 1 else "Culprits") if number == 0 else ""
         yield (name, _who(one, hosts=hosts))
-        if one.detail and (verbose or one.detail.rstrip(".") not in report.summary):
-            yield ("", text(one.detail))
+        if detail(report, one):
+            yield ("", text(detail(report, one)))
         where = place(one.frame)
         if where:
             yield ("", text(f"in {where}"))
@@ -181,8 +181,8 @@ def _ports(report: Report) -> list[Text]:
 def _blind(report: Report) -> list[Text]:
     lines = []
     for spot in blind_spots(report):
-        fix = f". To see it: {spot.reason.fix}" if spot.reason.fix else ""
-        lines.append(text(f"- {spot.what}: {REASON_WORDS[spot.reason.reason]}{fix}"))
+        advice = f". {spot.advice}" if spot.advice else ""
+        lines.append(text(f"- {spot.what}: {REASON_WORDS[spot.reason]}{advice}"))
     if report.undecided:
         lines.append(Text(f"- {plural(len(report.undecided), 'known cause')} could not be judged for want of facts"))
     return lines

@@ -62,7 +62,7 @@ def test_values_of_others_go_through_a_filter() -> None:
     source = markdown._template().environment.loader
     assert isinstance(source, jinja2.PackageLoader)
     text = source.get_source(markdown._template().environment, "report.md.j2")[0]
-    for risky in ("summary", "detail", "title", "path", "tail", "fix", "label", "version", "args"):
+    for risky in ("summary", "detail", "title", "path", "tail", "advice", "label", "version", "args"):
         for value in re.findall(r"\{\{([^}]*\b" + risky + r"\b[^}]*)\}\}", text):
             assert re.search(r"\| (inline|code|cell|fence)", value), value
 
