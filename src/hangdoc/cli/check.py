@@ -8,38 +8,28 @@ from rich.table import Table
 from rich.text import Text
 
 from ..analysis.advice import fix_of
-from ..hosts.channel import ChannelError
-from ..hosts.local import LocalChannel
 from ..model.sample import Sample
 from ..report.safe import clean
 from ..session import target
 from ..session.look import Look, Options, find_pyspy
-from . import exits
-from .diagnose import columns
+from . import exits, screen
+from .here import this_machine
 
 
 def command(pid: int = typer.Argument(0, metavar="[PID]", help="A process of the launch.", show_default=False)) -> int:
     """Look at a launch with every probe and say what each could see. Nothing is judged and nothing is paused."""
-    channel = LocalChannel()
-    try:
+    with this_machine() as channel:
         first = target.scan(channel)
         launch = target.choose(channel, first, pid or None)
         look = Look(channel, launch, first, Options())
         look.tick(stacks=False, budget_s=5.0)
         look.tick(stacks=True, budget_s=5.0)
         _show(look, first)
-        complete = not look.diagnosis.history.unseen
-    except target.NoLaunch as error:
-        raise exits.Stop(str(error), error.hint) from None
-    except ChannelError as error:
-        raise exits.Stop(f"this machine could not be read: {error}", error.last_words, exits.UNREACHABLE) from None
-    finally:
-        channel.close()
-    return exits.OK if complete else exits.UNDECIDED
+        return exits.UNDECIDED if look.diagnosis.history.unseen else exits.OK
 
 
 def _show(look: Look, first: Sample) -> None:
-    console = Console(width=columns(), highlight=False, markup=False, emoji=False)
+    console = Console(width=screen.width(), highlight=False, markup=False, emoji=False)
     history = look.diagnosis.history
     facts = history.facts
     tracks = history.tracks.values()

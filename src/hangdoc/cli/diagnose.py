@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 import time
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 
@@ -14,15 +13,13 @@ from rich.live import Live
 from rich.text import Text
 
 from .. import __version__
-from ..codec import report_json
-from ..hosts.channel import ChannelError
-from ..hosts.local import LocalChannel
 from ..model.report import Report
-from ..report import markdown, terminal
+from ..report import terminal
 from ..session import target
-from ..session.casefile import CaseWriter, Header
+from ..session.casefile import CASE_SCHEMA, CaseWriter, Header
 from ..session.look import Look, Options
-from . import exits
+from . import exits, screen
+from .here import this_machine
 from .replay import report_of_case
 
 
@@ -63,77 +60,68 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options from the signat
     verbose: bool = typer.Option(False, "--verbose", "-v", help="Show every rank, process, log and stack."),
 ) -> int:
     """Look once at a launch: is it slow or stuck, where, because of which rank, and what to do."""
+    form = screen.form_of(json=json, as_markdown=as_markdown)
     given = str(pid) if pid else target_
     if given and not given.isdigit():
         report = report_of_case(Path(given))
     else:
         options = Options(stacks=stacks is Stacks.auto, logs=tuple(log), timeout_s=timeout)
-        report = _live(int(given) if given else None, options, save, screen=not (json or as_markdown))
-    show(report, json=json, as_markdown=as_markdown, verbose=verbose)
-    return exits.exit_status(report.verdict, fail_on.value if fail_on else None)
+        live = form == "text" and screen.colour()
+        report = _look(int(given) if given else None, options, Path(save) if save else None, live=live)
+    screen.show(report, form, verbose=verbose)
+    return exits.exit_status(report.verdict, fail_on.value if fail_on else None, lost_target=lost(report))
 
 
-def show(report: Report, *, json: bool, as_markdown: bool, verbose: bool) -> None:
-    """Print a report in the form asked for."""
-    if json:
-        print(report_json(report))
-    elif as_markdown:
-        print(markdown.render(report), end="")
-    else:
-        colour = sys.stdout.isatty()
-        print(terminal.render(report, width=columns(), colour=colour, verbose=verbose), end="")
+def lost(report: Report) -> bool:
+    """Whether a needed process could not be read, which leaves an undecided verdict open."""
+    needed = {row.pid for row in report.processes if row.needed}
+    return any(
+        row.pid in needed and row.reason in ("denied", "timed-out") and row.probe in ("processes", "threads", "stacks")
+        for row in report.unseen
+    )
 
 
-def columns() -> int:
-    """Width of the terminal, 100 without one."""
-    return shutil.get_terminal_size((100, 40)).columns
-
-
-def _live(pid: int | None, options: Options, save: str, *, screen: bool) -> Report:
+def _look(pid: int | None, options: Options, save: Path | None, *, live: bool) -> Report:
     started = time.monotonic()
-    channel = LocalChannel()
     case: CaseWriter | None = None
     try:
-        first = target.scan(channel)
-        launch = target.choose(channel, first, pid)
-        if save:
-            case = _open_case(Path(save), Header("hangdoc.case/1", __version__, first.at, launch.root, launch.host))
-        left = max(1.0, options.timeout_s - (time.monotonic() - started))
-        look = Look(channel, launch, first, Options(options.stacks, options.logs, left), case)
-        _follow(look, screen=screen and sys.stdout.isatty())
-        if look.case_error is not None:
-            print(
-                f"hangdoc: {save} is incomplete: {look.case_error.strerror}; the report below is not", file=sys.stderr
-            )
-        return look.diagnosis.report(__version__)
-    except target.NoLaunch as error:
-        raise exits.Stop(str(error), error.hint, exits.USAGE) from None
-    except ChannelError as error:
-        raise exits.Stop(f"this machine could not be read: {error}", error.last_words, exits.UNREACHABLE) from None
+        with this_machine() as channel:
+            first = target.scan(channel)
+            launch = target.choose(channel, first, pid)
+            if save:
+                case = _open_case(save, Header(CASE_SCHEMA, __version__, first.at, launch.root, launch.host))
+            left = max(1.0, options.timeout_s - (time.monotonic() - started))
+            look = Look(channel, launch, first, replace(options, timeout_s=left), case)
+            _follow(look, live=live)
+            if look.case_error is not None:
+                screen.note(f"hangdoc: {save} is incomplete: {look.case_error.strerror}; the report is not")
+            return look.diagnosis.report(__version__)
+    except KeyboardInterrupt:
+        if case is not None:
+            screen.note(f"hangdoc: what was seen so far is in {save}")
+        raise
     finally:
         if case is not None:
             case.close()
-        channel.close()
 
 
-def _follow(look: Look, *, screen: bool) -> None:
+def _follow(look: Look, *, live: bool) -> None:
     """Run the look; on a terminal show each provisional screen in place of the one before."""
-    if not screen:
+    if not live:
         for _ in look.run():
             pass
         return
-    with Live(console=Console(), transient=True, auto_refresh=False) as live:
+    with Live(console=Console(), transient=True, auto_refresh=False) as drawn:
         for _ in look.run():
             report = look.diagnosis.report(__version__, ended=False)
-            live.update(Text.from_ansi(terminal.render(report, width=columns(), colour=True)), refresh=True)
+            text = terminal.render(report, width=screen.width(), colour=True)
+            drawn.update(Text.from_ansi(text), refresh=True)
 
 
 def _open_case(path: Path, header: Header) -> CaseWriter:
     try:
         return CaseWriter(path, header)
     except FileExistsError:
-        raise exits.Stop(
-            f"{path} exists already", "a case is never overwritten: choose another name", exits.USAGE
-        ) from None
+        raise exits.Stop(f"{path} exists already", "a case is never overwritten: choose another name") from None
     except OSError as error:
-        raise exits.Stop(f"{path} cannot be written: {error.strerror}", "", exits.USAGE) from None
+        raise exits.Stop(f"{path} cannot be written: {error.strerror}") from None

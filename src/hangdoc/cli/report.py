@@ -6,8 +6,8 @@ from pathlib import Path
 
 import typer
 
-from . import exits
-from .diagnose import FailOn, show
+from . import exits, screen
+from .diagnose import FailOn, lost
 from .replay import report_of_case
 
 
@@ -21,6 +21,7 @@ def command(
     verbose: bool = typer.Option(False, "--verbose", "-v", help="Show every rank, process, log and stack."),
 ) -> int:
     """Judge a saved case again and print its report; nothing is looked at."""
+    form = screen.form_of(json=json, as_markdown=as_markdown)
     found = report_of_case(case)
-    show(found, json=json, as_markdown=as_markdown, verbose=verbose)
-    return exits.exit_status(found.verdict, fail_on.value if fail_on else None)
+    screen.show(found, form, verbose=verbose)
+    return exits.exit_status(found.verdict, fail_on.value if fail_on else None, lost_target=lost(found))

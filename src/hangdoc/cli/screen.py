@@ -5,8 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from typing import Literal
 
+from ..codec import report_json
 from ..model.report import Report
+from . import exits
+
+Form = Literal["text", "json", "markdown"]
 
 
 def width() -> int:
@@ -19,11 +24,24 @@ def colour() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def show(report: Report, *, verbose: bool = False) -> None:
-    """Write a report to standard output, as text that fits it."""
-    from ..report import terminal  # rich is slow to import, and not every command draws
+def show(report: Report, form: Form = "text", *, verbose: bool = False) -> None:
+    """Write a report to standard output: as text that fits it, one line of JSON, or Markdown fit for an issue."""
+    if form == "json":
+        write(report_json(report) + "\n")
+        return
+    from ..report import markdown, terminal  # rich and jinja2 are slow to import, and not every command draws
 
-    write(terminal.render(report, width=width(), colour=colour(), verbose=verbose))
+    if form == "markdown":
+        write(markdown.render(report))
+    else:
+        write(terminal.render(report, width=width(), colour=colour(), verbose=verbose))
+
+
+def form_of(*, json: bool, as_markdown: bool) -> Form:
+    """The form that the options --json and --markdown ask for. Raises Stop when both are given."""
+    if json and as_markdown:
+        raise exits.Stop("--json and --markdown exclude each other")
+    return "json" if json else "markdown" if as_markdown else "text"
 
 
 def write(text: str) -> None:

@@ -134,7 +134,9 @@ class Look:
         self._ask(("packages",), 5.0, tuple(sorted(files)[:64]))
 
     def _keep(self, sample: Sample) -> None:
-        """Feed the diagnosis; a case gets only what belongs to the launch."""
+        """Feed the diagnosis; it and a case get only what belongs to the launch."""
+        others = tuple(one for one in sample.unseen if one.probe == "scan")  # of other people's processes
+        sample = replace(sample, unseen=[one for one in sample.unseen if one not in others])
         self.diagnosis.add(sample)
         launch = self.diagnosis.launch
         if self.case is None or launch is None:
