@@ -104,6 +104,8 @@ def _sizes(profile: Profile, args: Mapping[str, str]) -> tuple[int, int, int, in
 def _place(index: int, tp: int, pp: int, nodes: int, node: int) -> Rank:
     """The rank of the index-th engine process of a node: pipeline stages outside, tensor ranks inside."""
     world = index + node * max(tp * pp // nodes, 1)
+    if tp * pp == 1:
+        return Rank()
     return Rank(tp=world % tp if tp > 1 else None, pp=world // tp if pp > 1 else None, world=world)
 
 
