@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..engines import lines
+from ..engines import credit, lines
 from ..engines.profile import Mark, Profile
-from ..model.launch import Launch, Member, Rank
+from ..model.launch import Launch, Member
 from ..model.sample import Log, Sample
 from ..model.words import Phase
 
@@ -123,20 +123,23 @@ class Logbook:
                 state.skew = round((state.log.mtime - last) / 900) * 900
         root = launch.members.get(launch.root)
         started = sample.at - (sample.boot - root.start) if root else None
+        nspids = {one.nspid[-1]: pid for pid, one in sample.processes.items() if len(one.nspid) > 1}
         mine = []
         for text, naive in zip(fresh, times, strict=True):
             at = naive + (state.skew or 0) if naive is not None else None
             if started is not None and at is not None and at < started - 5:
                 continue  # an earlier start wrote into the same file
             mine.append(text)
-            self._line(reader.read(text), at, None if first else sample.mono, launch)
+            self._line(reader.read(text), at, None if first else sample.mono, launch, nspids)
         state.tail.extend(mine)
         if self.traceback is None:
             self.traceback = next(iter(lines.tracebacks(mine, self.profile)), None)
 
-    def _line(self, line: lines.Line, at: float | None, seen: float | None, launch: Launch) -> None:
-        member = writer_of(line, launch, self.profile)
-        written = self.others if member is None else self.by_member.setdefault(member.pid, Written())
+    def _line(
+        self, line: lines.Line, at: float | None, seen: float | None, launch: Launch, nspids: Mapping[int, int]
+    ) -> None:
+        pid = credit.member_of(line, launch, nspids)
+        written = self.others if pid is None else self.by_member.setdefault(pid, Written())
         written.seen_pid = written.seen_pid or line.writer.pid is not None
         if line.message.strip():
             written.last_line, written.last_line_at = line.text, at if at is not None else written.last_line_at
@@ -161,35 +164,3 @@ class Logbook:
 def _year(at: float) -> int:
     """The year of a wall clock time, which vLLM leaves out of its lines."""
     return 1970 + int(at // (365.2425 * 86400))
-
-
-def writer_of(line: lines.Line, launch: Launch, profile: Profile) -> Member | None:
-    """The member that wrote a line; None when it names nobody, or several could have written it.
-
-    By pid or by role and rank where the prefix has them; else by what it says: a mark that only schedulers print was
-    printed by the scheduler, when there is one (SGLang shows no rank with TP 1).
-    """
-    writer = line.writer
-    if writer.pid is not None:
-        if writer.pid in launch.members:
-            return launch.members[writer.pid]
-        return next((one for one in launch.members.values() if one.nspid == writer.pid), None)
-    if writer.role is not None:
-        return _only(one for one in launch.members.values() if one.role == writer.role and _is(one.rank, writer.rank))
-    if line.mark is None:
-        return None
-    roles = line.mark.roles or next((spec.roles for spec in profile.phases if spec.id == line.mark.phase), ())
-    able = [one for one in launch.members.values() if one.role in roles]
-    if line.bar is not None and able:  # progress bars come from the first rank alone
-        return min(able, key=lambda one: (one.rank.dp or 0, one.rank.pp or 0, one.rank.tp or 0, one.pid))
-    return _only(able)
-
-
-def _is(rank: Rank, said: Rank) -> bool:
-    """Whether a member's rank is the one said, as far as something is said."""
-    return all(getattr(said, name) in (None, getattr(rank, name)) for name in ("dp", "pp", "tp", "ep", "world"))
-
-
-def _only(members: Iterable[Member]) -> Member | None:
-    found = list(members)
-    return found[0] if len(found) == 1 else None

@@ -11,6 +11,7 @@ from typing import Literal
 _PYTHON = re.compile(r"(?:python|pypy|pt_main_thread)[\d.]*[a-z]?")
 _OPTION = re.compile(r"-{1,2}[A-Za-z][\w.-]*")
 _NUMBER = re.compile(r"-?[\d.]+(?:[eE][+-]?\d+)?")
+_DIGITS = 9
 _INTERPRETER_VALUES = ("-X", "-W", "--check-hash-based-pycs")
 
 
@@ -93,4 +94,4 @@ def arguments(words: Sequence[str], aliases: Mapping[str, str], flags: Sequence[
 def number(args: Mapping[str, str], name: str, default: int = 1) -> int:
     """An argument as a number, else the default."""
     text = args.get(name, "")
-    return int(text) if text.isdecimal() and text.isascii() else default
+    return int(text) if text.isdecimal() and text.isascii() and len(text) <= _DIGITS else default

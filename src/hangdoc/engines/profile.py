@@ -53,7 +53,8 @@ class Mark:
 
     match: str
     phase: Phase
-    roles: tuple[Role, ...] = ()  # only from these writers, where the prefix tells; empty = any
+    # Only from these writers, where the prefix tells; where it does not, the first of them that the launch has.
+    roles: tuple[Role, ...] = ()
     every_rank: bool = False  # printed by every rank: a rank that lacks it is behind
     versions: str = ""
     example: str = ""  # a real line, message without prefix

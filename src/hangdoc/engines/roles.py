@@ -14,6 +14,7 @@ from .load import PatternSet, pattern
 from .profile import Profile, Title
 
 _TITLE_BOUND = 200
+_LOCAL_BOUND = 1024  # engine processes of one kind on one host: arguments may claim anything
 _SPAWNED = re.compile(r"from multiprocessing\.(?:spawn|forkserver) import|--multiprocessing-fork")
 _RANK_NAMES = ("dp", "pp", "tp", "ep", "world")
 # What a compiler, downloader or helper starts is its own business.
@@ -104,13 +105,15 @@ def _sizes(profile: Profile, args: Mapping[str, str]) -> tuple[int, int, int, in
 def _place(index: int, tp: int, pp: int, nodes: int, node: int) -> Rank:
     """The rank of the index-th engine process of a node: pipeline stages outside, tensor ranks inside."""
     world = index + node * max(tp * pp // nodes, 1)
+    if tp * pp == 1:
+        return Rank()
     return Rank(tp=world % tp if tp > 1 else None, pp=world // tp if pp > 1 else None, world=world)
 
 
 def _expected(profile: Profile, parent: Role, args: Mapping[str, str]) -> list[tuple[Role, Rank]] | None:
     """What the untitled children of `parent` are in the order of their start, as far as the arguments tell."""
     tp, pp, dp, nodes, node = _sizes(profile, args)
-    local = max(tp * pp // nodes, 1)
+    local = min(max(tp * pp // nodes, 1), _LOCAL_BOUND)
     ranks = [_place(index, tp, pp, nodes, node) for index in range(local)]
     if profile.engine == "sglang" and parent == "launcher":
         first: list[tuple[Role, Rank]] = (
@@ -119,7 +122,11 @@ def _expected(profile: Profile, parent: Role, args: Mapping[str, str]) -> list[t
         last: list[tuple[Role, Rank]] = [("detokenizer", Rank())] if node == 0 else []
         return first + last
     if profile.engine == "sglang" and parent == "dp-controller" and dp > 1 and "enable-dp-attention" not in args:
-        return [("scheduler", Rank(dp=group, tp=rank.tp, pp=rank.pp)) for group in range(dp) for rank in ranks]
+        return [
+            ("scheduler", Rank(dp=group, tp=rank.tp, pp=rank.pp))
+            for group in range(min(dp, _LOCAL_BOUND))
+            for rank in ranks
+        ]
     role = profile.untitled.get(parent)
     if role is None:
         return None

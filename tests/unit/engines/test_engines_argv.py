@@ -73,5 +73,5 @@ def test_what_was_written_is_read(options: dict[str, int]) -> None:
 
 
 def test_number_falls_back_on_what_is_none() -> None:
-    assert [number({"a": text}, "a", 7) for text in ("3", "x", "-3", "²", "")] == [3, 7, 7, 7, 7]
+    assert [number({"a": text}, "a", 7) for text in ("3", "x", "-3", "²", "", "9" * 5000)] == [3, 7, 7, 7, 7, 7]
     assert number({}, "a") == 1

@@ -138,6 +138,11 @@ def test_ranks_of_a_second_node_go_on_counting_and_have_no_detokenizer() -> None
     }
 
 
+def test_arguments_that_claim_a_million_ranks_cost_nothing() -> None:
+    launch = sglang("--tp 999999999 --dp 1 --pp-size 999999999", process(11, 10, SPAWN))
+    assert launch.members[11].role == "scheduler"
+
+
 def test_data_parallel_sglang_has_a_controller_between() -> None:
     launch = sglang(
         "--tp 4 --dp 2 --enable-dp-attention",
