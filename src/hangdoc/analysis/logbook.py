@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ..engines import lines
 from ..engines.profile import Mark, Profile
-from ..model.launch import Launch, Member
+from ..model.launch import Launch, Member, Rank
 from ..model.sample import Log, Sample
 from ..model.words import Phase
 
@@ -69,8 +70,17 @@ class Logbook:
     _templates: set[str] = field(default_factory=set)
 
     def offsets(self) -> dict[str, int]:
-        """Where the next look should read on, by path."""
-        return {path: state.next for path, state in self.states.items()}
+        """Where the next look should read on, by path and inode: after a rotation the new file is read from its start."""
+        return {
+            path if state.log.inode is None else f"{path}#{state.log.inode}": state.next
+            for path, state in self.states.items()
+        }
+
+    def news(self, member: Member) -> float | None:
+        """Monotonic instant of the last new line that is, or may be, of this member: one that no prefix ever named may
+        have written those that name nobody."""
+        own = self.by_member.get(member.pid)
+        return own.last_new if own is not None else self.others.last_new
 
     def grew_at(self) -> float | None:
         """Monotonic instant at which any log was last seen to grow."""
@@ -109,11 +119,10 @@ class Logbook:
             last = next((at for at in reversed(times) if at is not None), None)
             if (
                 last is not None
-            ):  # the writer's time zone may be another one: quarters of an hour are zones, the rest is age
+            ):  # the writer may be in another time zone: quarters of an hour are zones, the rest is age
                 state.skew = round((state.log.mtime - last) / 900) * 900
-        started = (
-            sample.at - (sample.boot - launch.members[launch.root].start) if launch.root in launch.members else None
-        )
+        root = launch.members.get(launch.root)
+        started = sample.at - (sample.boot - root.start) if root else None
         mine = []
         for text, naive in zip(fresh, times, strict=True):
             at = naive + (state.skew or 0) if naive is not None else None
@@ -126,7 +135,7 @@ class Logbook:
             self.traceback = next(iter(lines.tracebacks(mine, self.profile)), None)
 
     def _line(self, line: lines.Line, at: float | None, seen: float | None, launch: Launch) -> None:
-        member = writer_of(line.writer, launch)
+        member = writer_of(line, launch, self.profile)
         written = self.others if member is None else self.by_member.setdefault(member.pid, Written())
         written.seen_pid = written.seen_pid or line.writer.pid is not None
         if line.message.strip():
@@ -154,20 +163,33 @@ def _year(at: float) -> int:
     return 1970 + int(at // (365.2425 * 86400))
 
 
-def writer_of(writer: lines.Writer, launch: Launch) -> Member | None:
-    """The member that wrote a line: by pid where the prefix has one, else by role and rank; None when it names nobody."""
+def writer_of(line: lines.Line, launch: Launch, profile: Profile) -> Member | None:
+    """The member that wrote a line; None when it names nobody, or several could have written it.
+
+    By pid or by role and rank where the prefix has them; else by what it says: a mark that only schedulers print was
+    printed by the scheduler, when there is one (SGLang shows no rank with TP 1).
+    """
+    writer = line.writer
     if writer.pid is not None:
         if writer.pid in launch.members:
             return launch.members[writer.pid]
         return next((one for one in launch.members.values() if one.nspid == writer.pid), None)
-    if writer.role is None:
+    if writer.role is not None:
+        return _only(one for one in launch.members.values() if one.role == writer.role and _is(one.rank, writer.rank))
+    if line.mark is None:
         return None
-    same = [
-        one
-        for one in launch.members.values()
-        if one.role == writer.role
-        and all(
-            getattr(writer.rank, key) in (None, getattr(one.rank, key)) for key in ("dp", "pp", "tp", "ep", "world")
-        )
-    ]
-    return same[0] if len(same) == 1 else None
+    roles = line.mark.roles or next((spec.roles for spec in profile.phases if spec.id == line.mark.phase), ())
+    able = [one for one in launch.members.values() if one.role in roles]
+    if line.bar is not None and able:  # progress bars come from the first rank alone
+        return min(able, key=lambda one: (one.rank.dp or 0, one.rank.pp or 0, one.rank.tp or 0, one.pid))
+    return _only(able)
+
+
+def _is(rank: Rank, said: Rank) -> bool:
+    """Whether a member's rank is the one said, as far as something is said."""
+    return all(getattr(said, name) in (None, getattr(rank, name)) for name in ("dp", "pp", "tp", "ep", "world"))
+
+
+def _only(members: Iterable[Member]) -> Member | None:
+    found = list(members)
+    return found[0] if len(found) == 1 else None

@@ -2,39 +2,66 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from ..engines.meanings import meaning
+from ..engines.profile import Profile
+from ..model.sample import Stack
 from . import floors
 from .history import Track
-from .logbook import Written
 from .stacks import in_one_place, path_of
 
 
-def movement(track: Track, written: Written, now: float) -> tuple[bool | None, tuple[str, ...], float]:
-    """(moves, channels that moved, seconds since the last of them). None when CPU time was spent and nobody saw where."""
+@dataclass(frozen=True)
+class Movement:
+    """What moved within the window."""
+
+    moves: bool | None  # None when CPU time was spent and nobody saw on what
+    channels: tuple[str, ...]
+    quiet_s: float  # since the last of them
+
+
+def movement(track: Track, news: float | None, profile: Profile, now: float) -> Movement:
+    """Progress and work of a member within the last `STILL_S` seconds. `news`: instant of its last new log line."""
     start = max(now - floors.STILL_S, track.first)
     moved = {name: at for name, at in track.moved.items() if at > start}
-    if written.last_new is not None and written.last_new > start:
-        moved["log"] = written.last_new
+    if news is not None and news > start:
+        moved["log"] = news
     spent = (track.cpu_rate(start) or 0) > floors.CPU
-    worked = _worked(track, start) if spent else False
+    worked = _worked(track, profile, start) if spent else False
     if worked:
         moved["cpu"] = now
     if moved:
-        return True, tuple(sorted(moved)), now - max(moved.values())
-    if spent and worked is None:
-        return None, (), now - start
-    return (False if len(track.ticks) > 1 else None), (), now - start
+        return Movement(True, tuple(sorted(moved)), now - max(moved.values()))
+    unknown = len(track.ticks) < 2 or (spent and worked is None)
+    return Movement(None if unknown else False, (), now - start)
 
 
-def _worked(track: Track, start: float) -> bool | None:
-    """Whether CPU time since `start` was spent over a range of functions by any Python thread; None without enough stacks."""
-    looks = [(at, stacks) for at, stacks in track.stacks if at >= start]
-    if len(looks) < floors.LOOKS:
+def mostly_idle(track: Track, profile: Profile, tid: int | None, since: float) -> bool:
+    """Whether a thread idled by design in at least half of the looks since then: a polling loop, seen between two polls,
+    is in some function of its own that means nothing."""
+    looks = _looks(track, tid, since)
+    idle = sum(meaning(stack, profile).idle for stack in looks)
+    return bool(looks) and 2 * idle >= len(looks)
+
+
+def _looks(track: Track, tid: int | None, since: float) -> list[Stack]:
+    return [stack for at, stacks in track.stacks if at >= since for stack in stacks if stack.tid == tid]
+
+
+def _worked(track: Track, profile: Profile, start: float) -> bool | None:
+    """Whether any Python thread spent CPU time over a range of functions since then; None without enough stacks.
+
+    A loop that idles by design ranges over functions, too: its looks do not count.
+    """
+    seen = [stacks for at, stacks in track.stacks if at >= start]
+    if len(seen) < floors.LOOKS:
         return None
-    tids = {stack.tid for _, stacks in looks for stack in stacks}
-    for tid in tids:
-        paths = [path_of(stack) for _, stacks in looks for stack in stacks if stack.tid == tid]
-        ran = track.threads.get(tid) if tid is not None else None
-        slept = ran is not None and ran.not_run_since <= start
-        if not slept and not in_one_place(paths):
+    for tid in {stack.tid for stacks in seen for stack in stacks}:
+        known = track.threads.get(tid) if tid is not None else None
+        slept = known is not None and known.not_run_since <= start
+        if slept or mostly_idle(track, profile, tid, start):
+            continue
+        if not in_one_place([path_of(stack) for stack in _looks(track, tid, start)]):
             return True
     return False

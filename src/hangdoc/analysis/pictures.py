@@ -9,9 +9,10 @@ from ..engines.roles import title_phase
 from ..model.launch import Member
 from ..model.sample import Stack, Thread
 from ..model.words import Phase
+from . import floors
 from .history import Track
 from .mechanisms import death, explained, halted
-from .movement import movement
+from .movement import mostly_idle, movement
 from .view import Picture, View
 
 
@@ -20,17 +21,20 @@ def picture(view: View, track: Track) -> Picture:
     member, process = track.member, track.process
     thread, stack = thread_of_interest(view, track)
     means = meaning(stack, view.profile) if stack is not None else Meaning()
-    moving, channels, quiet = movement(track, view.written(member), view.history.now)
+    now = view.history.now
+    moved = movement(track, view.logbook.news(member), view.profile, now)
+    if stack is not None and mostly_idle(track, view.profile, stack.tid, now - floors.STILL_S):
+        means = replace(means, idle=True)
     known = track.threads.get(thread.tid) if thread else None
     base = Picture(
         member,
         phase_of(view, member, means),
         "unknown",
         "its threads could not be read",
-        moving,
-        quiet,
-        since_s=view.history.now - known.in_place_since if known else None,
-        channels=channels,
+        moved.moves,
+        moved.quiet_s,
+        since_s=now - known.in_place_since if known else None,
+        channels=moved.channels,
         stack=stack,
         means=means,
         tid=thread.tid if thread else None,

@@ -184,7 +184,7 @@ class Reader:
 
 def _writer(prefix: Prefix, groups: dict[str, str | None]) -> Writer:
     rank, pid = rank_of(groups), groups.get("pid")
-    role = prefix.role or (prefix.ranked if rank != Rank() else prefix.unranked)
+    role = prefix.role or (prefix.ranked if rank != Rank() else None)
     return Writer(role, rank, int(pid) if pid else None)
 
 

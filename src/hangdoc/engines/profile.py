@@ -31,7 +31,6 @@ class Prefix:
     match: str
     role: Role | None = None
     ranked: Role | None = None  # whose it is when it shows a rank, where `role` does not say
-    unranked: Role | None = None  # and when it shows none
     example: str = ""
     evidence: Evidence = "source"
 

@@ -75,7 +75,7 @@ def test_writers_of_vllm(line: str, who: Writer, message: str) -> None:
         ("[2026-11-29 16:31:21 TP1] hello", Writer("scheduler", Rank(tp=1)), "hello"),
         ("[2026-11-29 16:31:21 DP2 TP1 EP1] hello", Writer("scheduler", Rank(dp=2, tp=1, ep=1)), "hello"),
         ("[2026-11-29 16:31:21 PP0 TP1] hello", Writer("scheduler", Rank(pp=0, tp=1)), "hello"),
-        ("[2026-11-29 16:31:21] INFO:     hello", Writer("launcher"), "hello"),
+        ("[2026-11-29 16:31:21] INFO:     hello", Writer(), "hello"),
         ("[rank3]:W1129 16:31", Writer("scheduler", Rank(world=3)), "W1129 16:31"),
         ("[W1129 socket.cpp:207] x", NOBODY, "[W1129 socket.cpp:207] x"),
     ],
