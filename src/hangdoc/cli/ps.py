@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from ..codec import encode
 from ..model.launch import Launch
@@ -39,22 +36,22 @@ def command(
             if json:
                 screen.write(encode(known).decode() + "\n")
             else:
-                screen.write(_table(known, first, {one.member.pid: one.phase for one in look.diagnosis.pictures()}))
+                phases = {one.member.pid: one.phase for one in look.diagnosis.pictures()}
+                screen.write(table(known, first, phases, screen.width()))
     return exits.OK
 
 
-def _table(launch: Launch, sample: Sample, phases: Mapping[int, str | None]) -> str:
-    console = Console(width=screen.width(), highlight=False, markup=False, emoji=False)
+def table(launch: Launch, sample: Sample, phases: Mapping[int, str | None], width: int) -> str:
+    """The members as lines of at most `width` columns; the title gives way."""
+    rows = [("pid", "role", "rank", "phase", "age", "title")]
+    for one in sorted(launch.members.values(), key=lambda one: (not one.needed, one.pid)):
+        age = duration(sample.boot - one.start)
+        title = clean(one.title, 200)
+        rows.append((str(one.pid), one.role, str(one.rank), phases.get(one.pid) or "", age, title))
+    widths = [max(len(row[at]) for row in rows) for at in range(5)]
     version = f" {launch.version}" if launch.version else ""
-    table = Table(box=None, pad_edge=False)
-    for name in ("pid", "role", "rank", "phase", "age"):
-        table.add_column(name, no_wrap=True, min_width=4)
-    table.add_column("title", no_wrap=True, overflow="ellipsis")
-    for member in sorted(launch.members.values(), key=lambda one: (not one.needed, one.pid)):
-        age = duration(sample.boot - member.start)
-        cells = (member.pid, member.role, member.rank, phases.get(member.pid) or "", age, clean(member.title, 200))
-        table.add_row(*(Text(str(cell)) for cell in cells))
-    with console.capture() as drawn:
-        console.print(Text(f"{launch.engine}{version}, root {launch.root}, port {launch.port}", style="bold"))
-        console.print(table)
-    return drawn.get()
+    lines = [f"{launch.engine}{version}, root {launch.root}, port {launch.port}"]
+    for row in rows:
+        cells = (cell.ljust(size) for cell, size in zip(row, widths, strict=False))
+        lines.append("  ".join((*cells, row[-1]))[:width].rstrip())
+    return "".join(f"{line}\n" for line in lines)
