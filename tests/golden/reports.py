@@ -46,6 +46,15 @@ def _scheduler(rank: int, state: str = "S") -> ProcessRow:
     )
 
 
+def _waiting(culprit: int, without: int = -1) -> list[Wait]:
+    """Edges of a collective: every rank but the culprit waits for it."""
+    return [
+        Wait(End(HOST, 4700 + rank), [End(HOST, 4700 + culprit)], "collective")
+        for rank in range(8)
+        if rank not in (culprit, without)
+    ]
+
+
 def hung() -> Report:
     """One of eight ranks holds a native mutex and waits for it; the other seven are its victims."""
     launcher = ProcessRow(
@@ -140,6 +149,7 @@ def hung() -> Report:
         waits=[
             Wait(End(HOST, 4703, 4703), [End(HOST, 4703, 4703)], "mutex", certainty="certain"),
             Wait(End(HOST, 4700, 4700), [End(HOST, 4703)], "collective", object="monitored_barrier", deadline_s=300.0),
+            *_waiting(3, without=0),
         ],
         progress=[
             ProgressRow("cpu of 4700", "idling", True, 1.0, "cores", detail="in one place"),
@@ -235,6 +245,7 @@ def crashed() -> Report:
             )
             for rank in range(8)
         ],
+        waits=_waiting(5),
         causes=[
             Cause(
                 "oom-killed-rank",

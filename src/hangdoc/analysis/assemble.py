@@ -11,6 +11,7 @@ from .advice import disproof, fix_of, next_steps
 from .judge import Judgement, furthest_behind, phase_since
 from .stacks import tree
 from .view import Picture, View
+from .waits import Edge
 
 _TAIL = 12
 _TITLE = 160
@@ -19,6 +20,7 @@ _TITLE = 160
 def assemble(
     view: View | None,
     pictures: Sequence[Picture],
+    edges: Sequence[Edge],
     judgement: Judgement,
     version: str,
     mode: str,
@@ -53,7 +55,7 @@ def assemble(
         processes=[_process(view, one) for one in pictures],
         logs=_logs(view),
         ports=_ports(view),
-        culprits=[_culprit(view, one, judgement) for one in culprits],
+        culprits=[_culprit(view, one, judgement, edges) for one in culprits],
         ranks=[
             r.RankRow(
                 view.launch.host,
@@ -68,6 +70,7 @@ def assemble(
             if p.member.needed
         ],
         stacks=tree([(one.member.label, one.stack) for one in pictures if one.stack is not None and one.member.needed]),
+        waits=[_wait(view, one) for one in edges],
         undecided=[r.UndecidedCause("verdict", list(judgement.missing))] if judgement.missing else [],
         progress=_progress(view, pictures),
         unseen=[
@@ -198,13 +201,29 @@ def _health(view: View, port: int) -> str | None:
     return None if answer is None else str(answer[1]) if answer[1] is not None else answer[2]
 
 
-def _culprit(view: View, one: Picture, judgement: Judgement) -> r.Culprit:
+def _culprit(view: View, one: Picture, judgement: Judgement, edges: Sequence[Edge]) -> r.Culprit:
     frame = one.stack.frames[0] if one.stack and one.stack.frames else None
     place = r.Place(frame.file, frame.line, frame.function) if frame else None
     return r.Culprit(
         view.launch.host, one.member.pid, one.tid, one.nstid, one.member.role, str(one.member.rank), one.phase or judgement.phase,
-        one.mechanism, one.detail, place, one.since_s, one.object, judgement.confidence,
+        one.mechanism, one.detail, place, one.since_s, one.object or _beyond(view, one, edges), judgement.confidence,
     )  # fmt: skip
+
+
+def _beyond(view: View, one: Picture, edges: Sequence[Edge]) -> str | None:
+    """What a culprit waits for that is no needed member: a child, a holder outside."""
+    for edge in edges:
+        if edge.pid == one.member.pid and edge.targets and edge.targets[0][0] != one.member.pid:
+            member = view.launch.members.get(edge.targets[0][0])
+            return f"process {edge.targets[0][0]}" + (f" ({member.label})" if member else "")
+    return None
+
+
+def _wait(view: View, edge: Edge) -> r.Wait:
+    host = view.launch.host
+    targets = [r.End(host, pid, tid) for pid, tid in edge.targets] or None
+    left = edge.deadline_s - view.history.now if edge.deadline_s is not None else None
+    return r.Wait(r.End(host, edge.pid, edge.tid), targets, edge.via, edge.any, edge.object, left, edge.certainty)
 
 
 def _groups(pictures: Sequence[Picture]) -> dict[int, int]:

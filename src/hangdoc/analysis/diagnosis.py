@@ -17,6 +17,7 @@ from .logbook import Logbook
 from .pictures import picture
 from .structure import assume_waits
 from .view import Picture, View
+from .waits import Edge, edges_of, victims
 
 
 class Diagnosis:
@@ -56,26 +57,35 @@ class Diagnosis:
 
     def pictures(self) -> list[Picture]:
         """What every member that was seen is doing."""
-        view = self._view()
-        if view is None:
-            return []
-        found = [picture(view, track) for _, track in sorted(self.history.tracks.items())]
-        meanings = {one.member.pid: (one.means,) for one in found}
-        raised = phases.lift(view.order, view.launch, {one.member.pid: one.phase for one in found}, meanings)
-        return assume_waits(view.launch, [replace(one, phase=raised[one.member.pid]) for one in found])
+        return self._seen()[1]
 
     def judgement(self, *, ended: bool = False) -> Judgement:
         """The verdict on what was seen so far; `ended` when no more samples will come."""
-        view = self._view()
-        if view is None:
-            return Judgement("undecided", "hint", missing=("no sample of the launch",))
-        return judge(view, self.pictures(), ended=ended)
+        return self._judged(*self._seen(), ended=ended)
 
     def report(self, version: str, *, mode: str = "live", ended: bool = True) -> Report:
         """The report on what was seen so far. `version` is hangdoc's; without `ended` it is provisional."""
+        view, pictures, edges = self._seen()
+        judgement = self._judged(view, pictures, edges, ended=ended)
+        return assemble(view, pictures, edges, judgement, version, mode, ended=ended)
+
+    @staticmethod
+    def _judged(view: View | None, pictures: list[Picture], edges: list[Edge], *, ended: bool) -> Judgement:
+        if view is None:
+            return Judgement("undecided", "hint", missing=("no sample of the launch",))
+        return judge(view, pictures, edges, ended=ended)
+
+    def _seen(self) -> tuple[View | None, list[Picture], list[Edge]]:
         view = self._view()
-        judgement = self.judgement(ended=ended)
-        return assemble(view, self.pictures(), judgement, version, mode, ended=ended)
+        if view is None:
+            return None, [], []
+        found = [picture(view, track) for _, track in sorted(self.history.tracks.items())]
+        meanings = {one.member.pid: (one.means,) for one in found}
+        raised = phases.lift(view.order, view.launch, {one.member.pid: one.phase for one in found}, meanings)
+        found = assume_waits(view.launch, [replace(one, phase=raised[one.member.pid]) for one in found])
+        edges = edges_of(view, found)
+        waiting = victims(found, edges)
+        return view, [replace(one, victim=one.member.pid in waiting) for one in found], edges
 
     def _view(self) -> View | None:
         launch = self.history.launch

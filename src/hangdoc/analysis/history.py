@@ -9,6 +9,7 @@ from ..model.launch import Launch, Member
 from ..model.sample import HostFacts, Process, Sample, Socket, Stack, Thread, Unseen
 from . import floors
 
+_STACK_AGE_S = 5.0  # an older stack is not what a thread is doing now
 _KEPT = 64  # looks and ticks kept per member
 _IDENTITY = {"pid", "ppid", "start", "state", "comm"}
 
@@ -62,8 +63,14 @@ class Track:
 
     @property
     def last_stacks(self) -> tuple[Stack, ...]:
-        """Python stacks as last seen, none when they never were."""
-        return self.stacks[-1][1] if self.stacks else ()
+        """The last Python stack seen of each thread. A look that stops nothing misses a busy thread now and then."""
+        found: dict[tuple[int | None, str], Stack] = {}
+        for at, stacks in reversed(self.stacks):
+            if self.last - at > _STACK_AGE_S:
+                break
+            for one in stacks:
+                found.setdefault((one.tid, one.name if one.tid is None else ""), one)
+        return tuple(found.values())
 
     def cpu_rate(self, since: float) -> float | None:
         """CPU seconds per second from `since` on; None with fewer than two ticks."""

@@ -9,6 +9,7 @@ from ..model.words import Certainty, Phase, Verdict
 from . import floors
 from .structure import depth
 from .view import Picture, View
+from .waits import Edge, chain, chain_words
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Judgement:
     pending: bool = False  # a definite fact was seen that has not been stable for long enough yet
 
 
-def judge(view: View, pictures: Sequence[Picture], *, ended: bool = False) -> Judgement:
+def judge(view: View, pictures: Sequence[Picture], edges: Sequence[Edge] = (), *, ended: bool = False) -> Judgement:
     """Judge every needed member. `ended` says that no more samples will come: stillness is then judged as it is."""
     needed = [one for one in pictures if one.member.needed]
     dead = _dead(view, needed)
@@ -45,7 +46,7 @@ def judge(view: View, pictures: Sequence[Picture], *, ended: bool = False) -> Ju
     answered = _ready(view, needed)
     if answered is not None:
         return answered
-    behind = furthest_behind(view, needed)
+    behind = furthest_behind(view, needed, edges)
     if behind is None:
         return Judgement("undecided", "hint", missing=("no needed member of the launch could be looked at",))
     late = _overdue(view, needed, behind)
@@ -63,6 +64,9 @@ def judge(view: View, pictures: Sequence[Picture], *, ended: bool = False) -> Ju
     culprits = culprits_of(needed, behind)
     reasons = [f"{one.member.label} (pid {one.member.pid}): {one.detail}" for one in culprits]
     reasons.append(f"no progress and no work of {who} for {watched:.0f} s")
+    way = chain(edges, view.launch.root, behind.member.pid)
+    if way:
+        reasons.append(chain_words(way, behind.member.pid, {one.member.pid: one.member.label for one in pictures}))
     result = _because(view, "hung" if late else "suspect", "likely" if late else "hint", culprits, reasons)
     return replace(result, behind=behind, overdue=late)
 
@@ -73,7 +77,7 @@ def _because(
     known = [one.phase for one in culprits if one.phase is not None]
     phase = min(known, key=view.phases.index) if known else None
     if phase is None:
-        behind = furthest_behind(view, list(culprits))
+        behind = furthest_behind(view, culprits)
         phase = behind.phase if behind else None
     return Judgement(verdict, confidence, tuple(culprits), culprits[0] if culprits else None, phase, tuple(reasons))
 
@@ -119,7 +123,7 @@ def _ready(view: View, needed: Sequence[Picture]) -> Judgement | None:
     return None
 
 
-def furthest_behind(view: View, needed: Sequence[Picture]) -> Picture | None:
+def furthest_behind(view: View, needed: Sequence[Picture], edges: Sequence[Edge] = ()) -> Picture | None:
     """The needed member that the launch waits for: the earliest phase among those that do not wait for other members.
 
     When everyone waits for others, the end of the chain by role. Among equals the one that moves least.
@@ -133,7 +137,12 @@ def furthest_behind(view: View, needed: Sequence[Picture]) -> Picture | None:
     def place(one: Picture) -> int:
         return view.phases.index(one.phase) if one.phase in view.phases else -1
 
-    free = [one for one in needed if not one.victim and not one.idle and (one.definite or _has_a_part(view, one))]
+    wanted = {pid for edge in edges for pid, _ in edge.targets if pid != edge.pid}
+    free = [
+        one
+        for one in needed
+        if not one.victim and not one.idle and (one.definite or one.member.pid in wanted or _has_a_part(view, one))
+    ]
     if free:
         return min(free, key=lambda one: (0 if one.definite else 1, place(one), *stillness(one)))
     waiting = [one for one in needed if not one.idle] or list(needed)

@@ -99,7 +99,7 @@ def _output(scene: Scene) -> Picture | None:
 
 
 def _for_members(scene: Scene) -> Picture | None:
-    return _frames(scene) if scene.base.victim else None
+    return _frames(scene) if scene.base.for_members else None
 
 
 def _specific_call(scene: Scene) -> Picture | None:

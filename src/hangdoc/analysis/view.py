@@ -31,13 +31,14 @@ class Picture:
     means: Meaning = Meaning()  # noqa: RUF009 - frozen; what that stack says
     waits_for: str | None = None  # as in FrameRule: a role, "ranks", "threads", "children", "clients", "object"
     idle: bool = False  # waits by design for something to do
+    victim: bool = False  # it waits for another needed member, so it is not where the chain ends
     definite: bool = False  # a fact that no waiting cures, not yet said to be stable
     channels: tuple[str, ...] = ()  # what moved
 
     @property
-    def victim(self) -> bool:
-        """It waits for other members, so it is not where the chain ends."""
-        return (self.waits_for == "ranks" or self.waits_for in ROLES) and not self.definite
+    def for_members(self) -> bool:
+        """Whether its frames say that it waits for other members."""
+        return self.waits_for == "ranks" or self.waits_for in ROLES
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ _TITLE_BOUND = 200
 _LOCAL_BOUND = 1024  # engine processes of one kind on one host: arguments may claim anything
 _SPAWNED = re.compile(r"from multiprocessing\.(?:spawn|forkserver) import|--multiprocessing-fork")
 _RANK_NAMES = ("dp", "pp", "tp", "ep", "world")
+# A child of one of these that bears its parent's title is a copy of it and no rank.
+_CHILDLESS: tuple[Role, ...] = ("worker", "scheduler", "detokenizer", "tokenizer")
 # What a compiler, downloader or helper starts is its own business.
 _HEREDITARY: tuple[Role, ...] = ("compiler", "downloader", "helper", "ray")
 
@@ -155,6 +157,9 @@ def _children_roles(
             found[pid] = parent.role, Rank()
             continue
         named = titled(process, profile)
+        if named and named[0].role == parent.role and parent.role in _CHILDLESS:  # forked, and not yet another program
+            found[pid] = "helper", Rank()
+            continue
         if not named and (role := _by_command(process, profile)):
             found[pid] = role, Rank()
             continue

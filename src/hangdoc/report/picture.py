@@ -62,11 +62,17 @@ def detail(report: Report, one: Culprit) -> str:
 
 
 def victims(report: Report) -> list[Group]:
-    """The needed members that are not culprits, grouped by what they do; empty unless something is stuck."""
+    """The needed members that wait for others and are not culprits, grouped by what they do; empty unless something is
+    stuck. One that idles by design waits for nobody."""
     if report.verdict not in STUCK or not report.culprits:
         return []
     named = {(one.host, one.pid) for one in report.culprits}
-    return groups([row for row in report.ranks if (row.host, row.pid) not in named])
+    waiting = {
+        (wait.source.host, wait.source.pid)
+        for wait in report.waits
+        if any(end.pid != wait.source.pid for end in wait.target or ())
+    }
+    return groups([row for row in report.ranks if (row.host, row.pid) in waiting - named])
 
 
 def groups(rows: list[RankRow]) -> list[Group]:
