@@ -109,7 +109,7 @@ class History:
         self.unseen: dict[tuple[object, ...], Unseen] = {}
         self.health: dict[int, tuple[float, int | None, str]] = {}  # port -> instant, status, detail
         self.health_silent_since: dict[int, float] = {}
-        self.root_gone: float | None = None
+        self._children: dict[int, set[int]] = {}  # members by the pid of their parent, helpers left out
         self.cpu_s = 0.0
         self.wall_s = 0.0
         self.paused_ms: dict[int, float] = {}
@@ -129,6 +129,10 @@ class History:
         self.launch = self._known_launch(launch)
         self.first = self.first or sample
         self.samples += 1
+        self._children = {}
+        for pid, member in self.launch.members.items():
+            if member.role != "helper":
+                self._children.setdefault(member.ppid, set()).add(pid)
         looked = "processes" in sample.probes or "scan" in sample.probes
         for pid, member in self.launch.members.items():
             process = sample.processes.get(pid)
@@ -214,8 +218,7 @@ class History:
             io.rchar if io else None,
             io.syscr if io else None,
         )
-        members = self.launch.members if self.launch else {}
-        children = {pid for pid, one in members.items() if one.ppid == process.pid and one.role != "helper"}
+        children = self._children.get(process.pid, set())
         if track.ticks:
             for channel in moved_channels(track.ticks[-1], tick):
                 track.moved[channel] = sample.mono

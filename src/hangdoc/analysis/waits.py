@@ -45,6 +45,17 @@ class Scene:
     owners: dict[int, set[int]] = field(default_factory=dict)  # socket inode -> pids
     sockets: dict[int, Socket] = field(default_factory=dict)  # inode -> row
     ends: dict[tuple[str, str], int] = field(default_factory=dict)  # (local, remote) of a connection -> inode
+    _roles: dict[str, tuple[list[Picture], list[Picture]]] = field(default_factory=dict)
+
+    def of_role(self, role: str) -> tuple[list[Picture], list[Picture]]:
+        """Needed members of a role that do not idle (all of them when every one does), and those of them that are in no
+        collective."""
+        if role not in self._roles:
+            everyone = [one for one in self.pictures.values() if one.member.needed and one.member.role == role]
+            busy = [one for one in everyone if not one.idle]
+            absent = [one for one in busy if one.mechanism not in ("collective", "rendezvous")]
+            self._roles[role] = busy or everyone, absent
+        return self._roles[role]
 
 
 def edges_of(view: View, pictures: Sequence[Picture]) -> list[Edge]:
@@ -88,21 +99,26 @@ def _scene(view: View, pictures: dict[int, Picture]) -> Scene:
 def _of_member(scene: Scene, one: Picture) -> Iterator[Edge]:
     track = scene.view.history.tracks[one.member.pid]
     threads = track.process.threads or {}
-    at: int | None = one.tid
+    inside = list(_along_holders(track, threads.get(one.tid) if one.tid is not None else None))
+    yield from inside
+    if inside and inside[-1].targets[0][1] in {edge.tid for edge in inside}:
+        return  # a circle: nothing further holds it
+    yield from _by_frames(scene, one)
+    last = threads.get(inside[-1].targets[0][1] or 0) if inside else threads.get(one.tid or 0)
+    if last is not None:
+        yield from _by_call(scene, track, last)
+
+
+def _along_holders(track: Track, thread: Thread | None) -> Iterator[Edge]:
+    """Edges from a thread to who holds what it waits for, and on to whom that one waits for, within the process."""
     seen: set[int] = set()
-    while at is not None and at in threads and at not in seen:  # along lock holders inside the process
-        seen.add(at)
-        thread = threads[at]
+    while thread is not None and thread.tid not in seen:
+        seen.add(thread.tid)
         edge = _lock(track, thread) or _gil(track, thread)
         if edge is None:
-            break
+            return
         yield edge
-        at = edge.targets[0][1] if edge.targets and edge.targets[0][0] == track.process.pid else None
-    else:
-        return  # a circle, or a holder that is no thread of this process
-    yield from _by_frames(scene, one)
-    if one.tid in threads and at is not None:
-        yield from _by_call(scene, track, threads[at])
+        thread = (track.process.threads or {}).get(edge.targets[0][1] or 0)
 
 
 def _lock(track: Track, thread: Thread) -> Edge | None:
@@ -128,20 +144,20 @@ def _gil(track: Track, thread: Thread) -> Edge | None:
 
 
 def _by_frames(scene: Scene, one: Picture) -> Iterator[Edge]:
-    others = [other for other in scene.pictures.values() if other.member.needed and other is not one]
     if one.waits_for == "ranks":
-        ranks = [other for other in others if other.member.role == one.member.role]
-        elsewhere = [other for other in ranks if other.mechanism not in ("collective", "rendezvous") and not other.idle]
         via: Via = "rendezvous" if one.mechanism == "rendezvous" else "collective"
-        yield _to(one, elsewhere or [other for other in ranks if not other.idle], via)
+        _, absent = scene.of_role(one.member.role)
+        yield _to(
+            one, absent, via
+        )  # nobody is missing from it: the operation itself is stuck, and nobody is waited for
     elif one.waits_for in ROLES:
-        busy = [other for other in others if other.member.role == one.waits_for]
-        yield _to(one, [other for other in busy if not other.idle] or busy, "none", any_=False)
+        busy, _ = scene.of_role(one.waits_for)
+        yield _to(one, busy, "none")
 
 
-def _to(one: Picture, targets: Iterable[Picture], via: Via, *, any_: bool = False) -> Edge:
-    ends = tuple((other.member.pid, other.tid) for other in targets)
-    return Edge(one.member.pid, one.tid, ends, via, any=any_)
+def _to(one: Picture, targets: Iterable[Picture], via: Via) -> Edge:
+    ends = tuple((other.member.pid, other.tid) for other in targets if other is not one)
+    return Edge(one.member.pid, one.tid, ends, via)
 
 
 def _by_call(scene: Scene, track: Track, thread: Thread) -> Iterator[Edge]:

@@ -19,6 +19,7 @@ _SPAWNED = re.compile(r"from multiprocessing\.(?:spawn|forkserver) import|--mult
 _RANK_NAMES = ("dp", "pp", "tp", "ep", "world")
 # A child of one of these that bears its parent's title is a copy of it and no rank.
 _CHILDLESS: tuple[Role, ...] = ("worker", "scheduler", "detokenizer", "tokenizer")
+_PARENTS: tuple[Role, ...] = ("launcher", "dp-controller")  # whose children's order is known
 # What a compiler, downloader or helper starts is its own business.
 _HEREDITARY: tuple[Role, ...] = ("compiler", "downloader", "helper", "ray")
 
@@ -114,6 +115,9 @@ def _place(index: int, tp: int, pp: int, nodes: int, node: int) -> Rank:
 
 def _expected(profile: Profile, parent: Role, args: Mapping[str, str]) -> list[tuple[Role, Rank]] | None:
     """What the untitled children of `parent` are in the order of their start, as far as the arguments tell."""
+    role = profile.untitled.get(parent)
+    if role is None and parent not in _PARENTS:
+        return None
     tp, pp, dp, nodes, node = _sizes(profile, args)
     local = min(max(tp * pp // nodes, 1), _LOCAL_BOUND)
     ranks = [_place(index, tp, pp, nodes, node) for index in range(local)]
@@ -129,9 +133,6 @@ def _expected(profile: Profile, parent: Role, args: Mapping[str, str]) -> list[t
             for group in range(min(dp, _LOCAL_BOUND))
             for rank in ranks
         ]
-    role = profile.untitled.get(parent)
-    if role is None:
-        return None
     if role == "worker" and profile.engine == "vllm":
         return [(role, rank) for rank in ranks] if local > 1 else []  # TP 1 works inside the engine core
     if role == "scheduler":
