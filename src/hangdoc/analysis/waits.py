@@ -17,6 +17,7 @@ from .history import Track
 from .view import Picture, View
 
 _ACCESS = 3  # O_ACCMODE of open flags: 0 reads, 1 writes, 2 both
+_VIA_OF_MECHANISM: dict[str, Via] = {"pipe-read": "pipe", "socket-recv": "tcp", "child-wait": "child"}
 _VIA_OF_KIND: dict[str, Via] = {"rwlock": "rwlock", "join": "join", "python-lock": "python-lock"}
 
 
@@ -152,7 +153,14 @@ def _by_frames(scene: Scene, one: Picture) -> Iterator[Edge]:
         )  # nobody is missing from it: the operation itself is stuck, and nobody is waited for
     elif one.waits_for in ROLES:
         busy, _ = scene.of_role(one.waits_for)
-        yield _to(one, busy, "none")
+        yield _to(one, busy, _via(one))
+
+
+def _via(one: Picture) -> Via:
+    """What a wait for another member goes through, as far as mechanism and frame tell."""
+    if one.means.frame is not None and "shm_broadcast" in one.means.frame.file:
+        return "shm-ring"
+    return _VIA_OF_MECHANISM.get(one.mechanism, "none")
 
 
 def _to(one: Picture, targets: Iterable[Picture], via: Via) -> Edge:
