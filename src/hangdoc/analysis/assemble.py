@@ -15,6 +15,8 @@ from .waits import Edge
 
 _TAIL = 12
 _TITLE = 160
+# Gloo's run loop waits with the time-out of its process group (seen with torch 2.13 and 2.14).
+_TIME_OUT_THREADS = ("pt_gloo_runloop",)
 
 
 def assemble(
@@ -138,21 +140,16 @@ def _clocks(view: View, judgement: Judgement, pictures: Sequence[Picture]) -> r.
     since_log = max(0.0, history.last.at - max(mtimes)) if mtimes and history.last else None
     behind = judgement.behind or furthest_behind(view, [one for one in pictures if one.member.needed])
     quiet = behind.quiet_s if behind else None
-    ahead = [
-        t.deadline - now
-        for t in _threads(view, judgement)
-        if t.deadline is not None and 60 < t.deadline - now < 10 * 86400
-    ]
+    ahead = [thread.deadline - now for thread in _doomed(view) if thread.deadline is not None]
     return r.Clocks(age, quiet, since_log, quiet, min(ahead, default=None))
 
 
-def _threads(view: View, judgement: Judgement) -> list[Thread]:
-    pids = {one.member.pid for one in judgement.culprits} or set(view.history.tracks)
+def _doomed(view: View) -> list[Thread]:
+    """Threads whose timed wait is a group's time-out, which ends the launch when it passes."""
+    everyone = (thread for track in view.history.tracks.values() for thread in (track.process.threads or {}).values())
+    now = view.history.now
     return [
-        t
-        for pid in pids
-        if pid in view.history.tracks
-        for t in (view.history.tracks[pid].process.threads or {}).values()
+        one for one in everyone if one.name in _TIME_OUT_THREADS and one.deadline is not None and one.deadline > now
     ]
 
 
