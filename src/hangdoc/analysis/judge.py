@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ..model.words import Certainty, Phase, Verdict
 from . import floors
-from .structure import depth
+from .structure import depth, tells_nothing
 from .view import Picture, View
 from .waits import Edge, chain, chain_words
 
@@ -30,19 +30,24 @@ class Judgement:
 def judge(view: View, pictures: Sequence[Picture], edges: Sequence[Edge] = (), *, ended: bool = False) -> Judgement:
     """Judge every needed member. `ended` says that no more samples will come: stillness is then judged as it is."""
     needed = [one for one in pictures if one.member.needed]
+    found = _judge(view, needed, edges, ended=ended)
+    return found if found.phase is not None else replace(found, phase=_earliest(view, needed))
+
+
+def _earliest(view: View, pictures: Sequence[Picture]) -> Phase | None:
+    """The phase of the member furthest behind among those whose phase is known; those that idle count only without others."""
+    known = [(one.idle, view.phases.index(one.phase)) for one in pictures if one.phase in view.phases]
+    return view.phases[min(known)[1]] if known else None
+
+
+def _judge(view: View, needed: Sequence[Picture], edges: Sequence[Edge], *, ended: bool) -> Judgement:
     dead = _dead(view, needed)
     if dead is not None:
         return dead
     definite = [one for one in needed if one.definite]
     stable = [one for one in definite if (one.since_s or 0) >= floors.STABLE_S]
     if stable:
-        return _because(
-            view,
-            "hung",
-            "certain",
-            stable,
-            [f"{one.member.label} (pid {one.member.pid}): {one.detail}" for one in stable],
-        )
+        return _because(view, "hung", "certain", stable, [_said(one) for one in stable])
     answered = _ready(view, needed)
     if answered is not None:
         return answered
@@ -62,23 +67,23 @@ def judge(view: View, pictures: Sequence[Picture], edges: Sequence[Edge] = (), *
         why = f"nothing of {who} moved for {watched:.0f} s, which is too short to call it still"
         return replace(found, reasons=(why,), missing=("two looks 15 s apart" if ended else "more time",))
     culprits = culprits_of(needed, behind)
-    reasons = [f"{one.member.label} (pid {one.member.pid}): {one.detail}" for one in culprits]
+    reasons = [_said(one) for one in culprits]
     reasons.append(f"no progress and no work of {who} for {watched:.0f} s")
     way = chain(edges, view.launch.root, behind.member.pid)
     if way:
-        reasons.append(chain_words(way, behind.member.pid, {one.member.pid: one.member.label for one in pictures}))
+        reasons.append(chain_words(way, behind.member.pid, {one.member.pid: one.member.label for one in needed}))
     result = _because(view, "hung" if late else "suspect", "likely" if late else "hint", culprits, reasons)
     return replace(result, behind=behind, overdue=late)
+
+
+def _said(one: Picture) -> str:
+    return f"{one.member.label} (pid {one.member.pid}): {one.detail}"
 
 
 def _because(
     view: View, verdict: Verdict, confidence: Certainty, culprits: Sequence[Picture], reasons: Sequence[str]
 ) -> Judgement:
-    known = [one.phase for one in culprits if one.phase is not None]
-    phase = min(known, key=view.phases.index) if known else None
-    if phase is None:
-        behind = furthest_behind(view, culprits)
-        phase = behind.phase if behind else None
+    phase = _earliest(view, culprits)
     return Judgement(verdict, confidence, tuple(culprits), culprits[0] if culprits else None, phase, tuple(reasons))
 
 
@@ -90,7 +95,7 @@ def _dead(view: View, needed: Sequence[Picture]) -> Judgement | None:
     dead = root_died if root_died and len(dead) == len(needed) else dead or root_died
     if not dead:
         return None
-    reasons = [f"{one.member.label} (pid {one.member.pid}): {one.detail}" for one in dead]
+    reasons = [_said(one) for one in dead]
     if view.logbook.traceback is not None:
         reasons.append(f"first error in the log: {view.logbook.traceback.exception}")
     kills = [line.text for line in (view.history.facts.kernel_log if view.history.facts else ()) if line.kind == "oom"]
@@ -153,11 +158,12 @@ _EVERYBODYS: tuple[Phase, ...] = ("import", "warmup", "ready")
 
 
 def _has_a_part(view: View, one: Picture) -> bool:
-    """Whether its role goes through any step of the start: a detokenizer does not, and a wait of it that nobody can name is
-    its own business."""
-    return one.phase is not None or any(
-        one.member.role in spec.roles and spec.id not in _EVERYBODYS for spec in view.order
-    )
+    """Whether the start can depend on it: its role goes through steps of the start, or it is seen in a place of its own.
+
+    A detokenizer has no steps; a wait of it that nobody can name is its own business.
+    """
+    own = any(one.member.role in spec.roles and spec.id not in _EVERYBODYS for spec in view.order)
+    return own or one.phase is not None or not tells_nothing(one)
 
 
 def culprits_of(needed: Sequence[Picture], behind: Picture) -> list[Picture]:
