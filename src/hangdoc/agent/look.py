@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..model.plain import to_plain
 from ..model.sample import Process, Thread, Unseen
-from ..probes import environ, fds, futexes, packages, processes, threads
+from ..probes import environ, fds, packages, processes, threads, waits
 from . import wire
 from .isolate import Emit
 
@@ -83,14 +83,15 @@ class Look:
         return {"threads": to_plain(changed), "same": same}
 
     def _waits(self, unseen: List[Unseen]) -> Dict[str, Any]:
-        found = futexes.annotate(self.root, self.process.pid, self.threads, self.before, unseen)
+        found = waits.read(self.root, self.process.pid, self.threads, self.before, unseen)
         news = {}
-        for tid, one in found.items():
+        for tid, one in found.threads.items():
             old = self.threads[tid]
             if one is not old:
                 pairs = ((name, getattr(one, name), getattr(old, name)) for name in _WAIT_FIELDS)
                 news[tid] = {name: to_plain(new) for name, new, before in pairs if new != before}
-        return {"waits": to_plain(news)}
+        fields = {"waits": to_plain(news), "gil": to_plain(found.gil)}
+        return fields if found.shared is None else {**fields, "shared": to_plain(found.shared)}
 
     def _fds(self, unseen: List[Unseen]) -> Dict[str, Any]:
         only = (1, 2) if self.standard_fds_only else ()

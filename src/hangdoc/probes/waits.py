@@ -1,0 +1,68 @@
+"""What the blocked threads of one process wait for, from its memory: one descriptor of `maps` and `mem` for everything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Dict, List, Optional, Tuple
+
+from ..model.sample import Gil, Thread, Unseen
+from . import gil, pylocks
+from .calls import parse_syscall
+from .futexes import Reader, bare, has_news
+from .memory import Memory
+from .procfs import Folder, reason_of, say
+
+_SHARED = 256  # shared objects of a process that are named
+
+
+@dataclass(frozen=True)
+class Waits:
+    """The threads with `futex`, `deadline`, `poll` and `path` filled; those without news are the same objects."""
+
+    threads: Dict[int, Thread]
+    gil: Optional[Gil] = None
+    shared: Optional[Tuple[str, ...]] = None  # None: the memory was not looked at
+
+
+def read(
+    root: str, pid: int, threads: Dict[int, Thread], previous: Optional[Dict[int, Thread]], unseen: List[Unseen]
+) -> Waits:
+    """Opens `maps` and `mem`, which block while the target's memory is locked."""
+    before = previous or {}
+    wanted = {tid: one for tid, one in threads.items() if has_news(one, before.get(tid))}
+    if not wanted:
+        return Waits(threads)
+    try:
+        with Folder(root, pid) as folder:
+            memory = Memory(folder)
+            try:
+                return _read(folder, memory, threads, wanted, before)
+            finally:
+                memory.close()
+    except OSError as error:
+        if reason_of(error) != "gone":
+            say(unseen, "threads", error, "memory (futex owners, deadlines)", pid)
+        return Waits({**threads, **{tid: bare(one) for tid, one in wanted.items()}})
+
+
+def _read(
+    folder: Folder, memory: Memory, threads: Dict[int, Thread], wanted: Dict[int, Thread], before: Dict[int, Thread]
+) -> Waits:
+    reader = Reader(memory, threads)
+    found = reader.all(wanted)
+    for tid, futex in pylocks.owners(memory, found, reader.tids).items():
+        found[tid] = replace(found[tid], futex=futex)
+    for tid, one in found.items():
+        # A thread that got the lock meanwhile would seem to wait for itself.
+        if one.futex is not None and one.futex.owner is not None and not _still_waits(folder, one):
+            found[tid] = replace(one, futex=replace(one.futex, owner=None, owner_raw=None))
+    same = {tid: before[tid] for tid, one in found.items() if one == before.get(tid)}
+    shared = tuple(sorted({one[3] for one in memory.shared})[:_SHARED])
+    return Waits({**threads, **found, **same}, gil.find(memory, threads, reader.tids), shared)
+
+
+def _still_waits(folder: Folder, thread: Thread) -> bool:
+    try:
+        return parse_syscall(folder.read(f"task/{thread.tid}/syscall"))[1:] == (thread.args, thread.sp, thread.pc)
+    except (OSError, ValueError):
+        return False
