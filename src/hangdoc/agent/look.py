@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..model.plain import to_plain
-from ..model.sample import Process, Thread, Unseen
-from ..probes import environ, fds, packages, processes, threads, waits
+from ..model.sample import Fd, Process, Thread, Unseen
+from ..probes import environ, fds, packages, pipes, processes, threads, waits
 from . import wire
 from .isolate import Emit
 
@@ -20,6 +20,7 @@ STEPS: Dict[str, Tuple[str, bool]] = {
     "table": ("threads", False),
     "fds": ("fds", False),
     "limits": ("environ", False),
+    "pipes": ("fds", True),
     "waits": ("threads", True),
     "words": ("processes", True),
     "environ": ("environ", True),
@@ -43,6 +44,7 @@ class Look:
         """Do the steps; send `{"step", "process": fields, "unseen"}` after each."""
         self.before: Dict[int, Thread] = {int(tid): wire.thread(one) for tid, one in self.previous.items()}
         self.threads: Dict[int, Thread] = {}
+        self.fds: Dict[int, Fd] = {}
         for step in STEPS:
             if step not in self.steps:
                 continue
@@ -90,12 +92,17 @@ class Look:
             if one is not old:
                 pairs = ((name, getattr(one, name), getattr(old, name)) for name in _WAIT_FIELDS)
                 news[tid] = {name: to_plain(new) for name, new, before in pairs if new != before}
-        fields = {"waits": to_plain(news), "gil": to_plain(found.gil)}
-        return fields if found.shared is None else {**fields, "shared": to_plain(found.shared)}
+        seen = {"waits": news, "gil": found.gil, "shared": found.shared}
+        return {name: to_plain(value) for name, value in seen.items() if value is not None}
 
     def _fds(self, unseen: List[Unseen]) -> Dict[str, Any]:
         only = (1, 2) if self.standard_fds_only else ()
-        return {"fds": to_plain(fds.read(self.root, self.process.pid, unseen, only=only))}
+        self.fds = fds.read(self.root, self.process.pid, unseen, only=only)
+        return {"fds": to_plain(self.fds)}
+
+    def _pipes(self, unseen: List[Unseen]) -> Dict[str, Any]:
+        filled = pipes.fill(self.process.pid, self.threads, self.fds, unseen)
+        return {"pipes": {number: to_plain(one) for number, one in filled.items()}}
 
     def _limits(self, unseen: List[Unseen]) -> Dict[str, Any]:
         return {"limits": to_plain(environ.limits(self.root, self.process.pid, unseen))}
@@ -112,7 +119,9 @@ def merge(plain: Dict[str, Any], part: Mapping[str, Any], previous: Mapping[str,
     """Put one part of a child's answer into the plain process that is being built."""
     fields = dict(part.get("process") or {})
     changed, same, waits = fields.pop("threads", None), fields.pop("same", ()), fields.pop("waits", {})
+    pipes_ = fields.pop("pipes", {})
     plain.update(fields)
+    plain.get("fds", {}).update(pipes_)
     if changed is not None:
         table = {str(tid): previous[str(tid)] for tid in same if str(tid) in previous}
         table.update(changed)

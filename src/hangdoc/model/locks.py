@@ -23,7 +23,9 @@ class FutexWait:
     word: Optional[int] = None  # the 32-bit futex word, read twice and equal; None when it could not be read safely
     owner: Optional[int] = None  # tid of the holder on this host, only where kind, users and membership agree
     shared: bool = False
-    object: Optional[str] = None  # shared memory that it lies in: "major:minor:inode:offset", the same for all who map it
+    object: Optional[str] = (
+        None  # shared memory that it lies in: "major:minor:inode:offset", the same for all who map it
+    )
     # The holder as the lock itself names it, a number of the holder's own pid namespace. With `owner` None it is no
     # thread of this process: it ended, another process holds a shared lock, or the lock was inherited through fork.
     # 0 for a python-rlock whose holder is no thread of this process.
@@ -61,5 +63,7 @@ class Ring:
     layout: str  # which of the known forms fitted
     chunks: int
     chunk_bytes: int
-    unread: Tuple[int, ...]  # chunks written and not yet read, by reader; the writer blocks when one of them has `chunks`
+    unread: Tuple[
+        int, ...
+    ]  # chunks written and not yet read, by reader; the writer blocks when one of them has `chunks`
     pids: Tuple[int, ...] = ()  # members that have it open

@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Dict, List, Optional, Tuple
 
-from .locks import FileLock as FileLock
-from .locks import FutexWait as FutexWait
-from .locks import Gil as Gil
-from .locks import Ring as Ring
+from .locks import FileLock as FileLock  # noqa: PLC0414 - the names belong to a sample, too
+from .locks import FutexWait as FutexWait  # noqa: PLC0414
+from .locks import Gil as Gil  # noqa: PLC0414
+from .locks import Ring as Ring  # noqa: PLC0414
 from .words import LogVia, UnseenReason
 
 

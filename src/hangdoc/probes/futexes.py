@@ -76,6 +76,7 @@ class Reader:
         return self.words[address]
 
     def look(self, address: int) -> Optional[Words]:
+        """One read of `around`."""
         for before in (_BEFORE, 8, 0):
             for after in (_AFTER, 4):
                 raw = self.memory.read(address - before, before + after)

@@ -24,9 +24,10 @@ def waiters(threads: Dict[int, Thread]) -> Dict[int, List[int]]:
     """Address of a GIL, if it is one -> threads that wait for it: timed waits on the monotonic clock."""
     groups: Dict[int, List[int]] = {}
     for tid, one in threads.items():
-        if one.syscall == sc.NUMBER.get("futex") and len(one.args) >= 4 and one.args[3]:
-            if one.args[1] & 0xFFFFFFFF == sc.FUTEX_WAIT_BITSET | sc.FUTEX_PRIVATE and one.args[2] % 4 == 0:
-                groups.setdefault((one.args[0] & ~7) - py.GIL_WAITERS, []).append(tid)
+        if one.syscall != sc.NUMBER.get("futex") or len(one.args) < 4 or not one.args[3]:
+            continue
+        if one.args[1] & 0xFFFFFFFF == sc.FUTEX_WAIT_BITSET | sc.FUTEX_PRIVATE:
+            groups.setdefault((one.args[0] & ~7) - py.GIL_WAITERS, []).append(tid)
     return groups
 
 

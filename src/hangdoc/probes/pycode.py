@@ -9,7 +9,7 @@ Form of the table: CPython `Objects/exception_handling_notes.txt`.
 
 from __future__ import annotations
 
-from typing import Callable, List, NamedTuple, Tuple
+from typing import Callable, List, NamedTuple, Set, Tuple
 
 _NESTED = 64  # handlers around one instruction that are followed
 
@@ -54,7 +54,7 @@ def with_slots(rows: List[Entry], instruction: int, is_with: Callable[[int], boo
     `is_with` says whether the handler at an offset is that of a `with`.
     """
     slots: List[int] = []
-    seen = set()
+    seen: Set[int] = set()
     at = instruction
     while len(seen) < _NESTED:
         seen.add(at)

@@ -108,7 +108,9 @@ class _Search:
         if raw is None:
             return False
         now = Frame(held.frame.address, word(raw, self.python.layout.code), word(raw, py.INSTRUCTION))
-        return now.code == held.frame.code and held.slot in self.python.exits(now) and self.lock_in(held.slot) == held.lock
+        return (
+            now.code == held.frame.code and held.slot in self.python.exits(now) and self.lock_in(held.slot) == held.lock
+        )
 
     def lock_in(self, slot: int) -> Optional[Lock]:
         """The lock whose bound method a slot holds."""
@@ -116,8 +118,9 @@ class _Search:
         return None if function is None else self.lock_of(function)
 
     def lock_of(self, function: int) -> Optional[Lock]:
+        """The lock that a bound method of C belongs to; one that is referred to, not a remnant."""
         raw = self.python.memory.follow(function, py.SELF + 8)
-        if raw is None or not 0 < word(raw, 0) or self.kind(word(raw, py.TYPE)) is not None:
+        if raw is None or not word(raw, 0) or self.kind(word(raw, py.TYPE)) is not None:
             return None
         lock = self.lock_at(word(raw, py.SELF))
         return lock if lock is not None and self.python.is_type(word(raw, py.TYPE)) else None

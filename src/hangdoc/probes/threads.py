@@ -7,7 +7,7 @@ from typing import Dict, List, Optional, Tuple
 
 from ..model.sample import Thread, Unseen
 from . import waits
-from .calls import parse_syscall as parse_syscall
+from .calls import parse_syscall
 from .processes import pending_stop
 from .procfs import TICK, Folder, parse_status, reason_of, say, text
 from .syscalls import NUMBER

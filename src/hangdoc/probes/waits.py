@@ -57,8 +57,19 @@ def _read(
         if one.futex is not None and one.futex.owner is not None and not _still_waits(folder, one):
             found[tid] = replace(one, futex=replace(one.futex, owner=None, owner_raw=None))
     same = {tid: before[tid] for tid, one in found.items() if one == before.get(tid)}
+    awake = {tid: _now(folder, one) for tid, one in threads.items() if one.state == "R"}
+    holder = gil.find(memory, {**threads, **awake}, reader.tids)
     shared = tuple(sorted({one[3] for one in memory.shared})[:_SHARED])
-    return Waits({**threads, **found, **same}, gil.find(memory, threads, reader.tids), shared)
+    return Waits({**threads, **found, **same}, holder, shared)
+
+
+def _now(folder: Folder, thread: Thread) -> Thread:
+    """A thread that ran, with the call that it is in by now: who waits for the GIL wakes 200 times a second."""
+    try:
+        number, args, sp, pc = parse_syscall(folder.read(f"task/{thread.tid}/syscall"))
+    except (OSError, ValueError):
+        return thread
+    return replace(thread, syscall=number, args=args, sp=sp, pc=pc)
 
 
 def _still_waits(folder: Folder, thread: Thread) -> bool:
