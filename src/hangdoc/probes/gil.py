@@ -8,16 +8,21 @@ the process's own threads, in two reads. Without a waiter there is no address, h
 from __future__ import annotations
 
 import struct
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, Optional
 
 from ..model.sample import Gil, Thread
 from . import pylayouts as py
 from . import syscalls as sc
 from .memory import Memory
+from .pythreads import thread_number
 
 _INTERVAL = (100, 1_000_000)  # microseconds that are believed; sys.setswitchinterval sets it
 _GROUPS = 64  # condition variables that are looked at in one process
-_NUMBERS = (144, 160)  # where PyThreadState of 3.11 to 3.13 has the thread's number, behind its pthread_t
+_THREADS = (
+    152,
+    136,
+    176,
+)  # pthread_t in PyThreadState: 3.11 and 3.13, 3.12, 3.8 to 3.10; from 3.11 on a number follows
 
 
 def waiters(threads: Dict[int, Thread]) -> Dict[int, List[int]]:
@@ -58,20 +63,10 @@ def parse(raw: Optional[bytes]) -> Optional[int]:
 
 def _number(memory: Memory, state: int, tids: Dict[int, int]) -> Optional[int]:
     """The number of the thread whose state is at an address, as the target knows it."""
-    raw = memory.follow(state, py.STATE_SIZE)
-    for offset in _NUMBERS if raw is not None else ():
-        pthread, number = _pair(raw, offset - 8)
-        if number in tids and pthread and pthread % 8 == 0:
-            return number
-    old = memory.follow(state + py.OLD_THREAD, 8)
-    offset_of_tid = py.PTHREAD_TID.get(sc.MACHINE)
-    if old is None or offset_of_tid is None:
-        return None
-    found = memory.follow(struct.unpack("=Q", old)[0] + offset_of_tid, 4)
-    number = struct.unpack("=I", found)[0] if found else 0
-    return number if number in tids else None
-
-
-def _pair(raw: Optional[bytes], offset: int) -> Tuple[int, int]:
-    first, second = struct.unpack_from("=QQ", raw or b"", offset)
-    return first, second
+    for offset in _THREADS:
+        raw = memory.follow(state + offset, 16)
+        pthread, number = struct.unpack("=QQ", raw) if raw else (0, 0)
+        found = thread_number(memory, pthread, number, tids)
+        if found is not None:
+            return found
+    return None

@@ -91,6 +91,11 @@ class Memory:
         first, end, kind = self.areas[place]
         return kind if first <= address and address + size <= end else None
 
+    def room(self, address: int) -> int:
+        """Bytes from an address to the end of its area, 0 when there is none that may be read."""
+        place = bisect.bisect_right(self.starts, address) - 1
+        return max(0, self.areas[place][1] - address) if place >= 0 else 0
+
     def _copied(self, address: int, size: int) -> bool:
         if self.pagemap is None:
             return False

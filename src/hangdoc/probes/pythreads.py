@@ -15,6 +15,7 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 from ..model.sample import Thread
 from . import pycode
 from . import pylayouts as py
+from . import syscalls as sc
 from .memory import Memory
 
 # A program or library of CPython among the mapped files; the free-threaded build (python3.13t) is another thing.
@@ -62,6 +63,21 @@ def word(raw: bytes, offset: int) -> int:
     return value
 
 
+def thread_number(memory: Memory, pthread: int, number: int, tids: Dict[int, int]) -> Optional[int]:
+    """The number of a thread, as the target knows it, from what its PyThreadState says; None when it is none of `tids`.
+
+    3.10 and older keep no number: then glibc's own is taken, as it is where a number is no longer right.
+    """
+    if not pthread or pthread % 64:  # where glibc puts a struct pthread
+        return None
+    if number in tids:
+        return number
+    offset = py.PTHREAD_TID.get(sc.MACHINE)
+    raw = memory.follow(pthread + offset, 4) if offset is not None else None
+    found = struct.unpack("=I", raw)[0] if raw else 0
+    return found if found in tids else None
+
+
 class Interpreter:
     """Threads and frames of one Python process. `tids` are the numbers of its threads as the target knows them."""
 
@@ -83,10 +99,9 @@ class Interpreter:
         raw = self.memory.follow(address, py.STATE_SIZE)
         if raw is None:
             return None
-        number, pthread = word(raw, self.layout.number), word(raw, self.layout.thread)
-        if number not in self.tids or not pthread or pthread % 8 or not word(raw, py.STATE_INTERPRETER):
-            return None
-        return State(address, number, pthread, raw)
+        pthread = word(raw, self.layout.thread)
+        number = thread_number(self.memory, pthread, word(raw, self.layout.number), self.tids)
+        return State(address, number, pthread, raw) if number and word(raw, py.STATE_INTERPRETER) else None
 
     def states(self, threads: List[Thread]) -> Dict[int, State]:
         """All thread states by the thread's number, found from the stacks of blocked threads; empty when none is."""
@@ -100,12 +115,11 @@ class Interpreter:
         if not thread.sp:
             return None
         number = thread.nstid if thread.nstid is not None else thread.tid
-        raw = None
-        for size in (_STACK, _STACK // 4, _STACK // 16):  # a short stack may end before
-            raw = raw or self.memory.read(thread.sp & ~7, size)
+        low = thread.sp & ~7
+        raw = self.memory.read(low, min(_STACK, self.memory.room(low) & ~7))
         seen = set()
         for (value,) in struct.iter_unpack("=Q", raw or b""):
-            if value in seen or value % 16 or self.memory.kind(value, py.STATE_SIZE) is None:
+            if value in seen or value % 8 or self.memory.kind(value, py.STATE_SIZE) is None:
                 continue
             seen.add(value)
             found = self.state_at(value)
