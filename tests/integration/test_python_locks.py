@@ -99,6 +99,28 @@ def test_an_owner_that_a_later_look_finds_is_told_though_its_waiter_never_ran() 
         assert again[tids["waiter"]] is first[tids["waiter"]]
 
 
+@pytest.mark.parametrize("python", WITH_LOCKS)
+def test_a_lock_that_goes_from_hand_to_hand_never_seems_to_wait_for_itself(python: str) -> None:
+    """Between the look at the threads and that at the lock its waiter may have become its holder."""
+    claims = 0
+    with running([python, PROGRAM, "churn"]) as (pid, tids):
+        for _ in range(100):
+            for tid, one in threads.read("/proc", pid, None, []).items():
+                if one.futex is not None and one.futex.owner is not None:
+                    claims += 1
+                    assert one.futex.owner != tid
+                    assert one.futex.owner in tids.values()
+    assert claims  # it is no hiding in None
+
+
+def test_when_no_thread_ran_nothing_is_read_again() -> None:
+    with running([WITH_LOCKS[0], PROGRAM, "holder"]) as (pid, tids):
+        owned(pid, tids["waiter"])
+        first = threads.read("/proc", pid, None, [])
+        table = threads.table("/proc", pid, first, [])
+        assert waits.read("/proc", pid, table, first, []) == waits.Waits(first)
+
+
 @pytest.mark.parametrize("python", WITH_GIL)
 def test_the_holder_of_the_gil_is_named_while_it_sleeps_in_native_code(python: str) -> None:
     with running([python, PROGRAM, "gil"]) as (pid, tids):

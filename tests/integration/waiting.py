@@ -11,6 +11,7 @@ import os
 import queue
 import sys
 import threading
+import time
 from typing import Any, Callable  # noqa: UP035 - Python 3.8 reads it, too
 
 Lock = Any  # whatever can be entered
@@ -156,6 +157,16 @@ def forked(lock: Lock) -> None:
     fork(lock)
 
 
+def churn() -> None:
+    def go() -> None:
+        while True:
+            with one:
+                time.sleep(0.0005)
+
+    for number in range(4):
+        start(f"t{number}", go)
+
+
 def gil() -> None:
     say("waiter")
     os.write(1, b"ready\n")
@@ -179,6 +190,7 @@ MODES: dict[str, Callable[[], object]] = {
     "semaphore": lambda: start("waiter", threading.Semaphore(0).acquire),
     "forked": lambda: forked(one),
     "forked-rlock": lambda: forked(rlock),
+    "churn": churn,
     "gil": gil,
 }
 say("main")

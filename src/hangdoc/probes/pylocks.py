@@ -149,8 +149,8 @@ class _Search:
         if frame is None or thread.futex is None:
             return None
         for value in dict.fromkeys(self.python.values(frame)):
-            for lock in (self.lock_at(value), self.lock_of(value)):
-                if lock is not None and lock.waited == thread.futex.address:
-                    self.locks[lock.waited] = lock
-                    return lock
+            lock = self.lock_at(value) or self.lock_of(value)
+            if lock is not None and lock.waited == thread.futex.address:
+                self.locks[lock.waited] = lock
+                return lock
         return None

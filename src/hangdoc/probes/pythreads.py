@@ -17,11 +17,12 @@ from . import pycode
 from . import pylayouts as py
 from . import syscalls as sc
 from .memory import Memory
+from .procfs import PAGE
 
 # A program or library of CPython among the mapped files; the free-threaded build (python3.13t) is another thing.
 _PROGRAM = re.compile(rb"/(?:lib)?python3\.(\d+)(?:\.so[\d.]*)?(?: \(deleted\))?\n")
 _STACK = 8192  # bytes above the stack pointer in which the thread state is looked for
-_TRIES = 8  # threads whose stacks are looked at
+_TRIES = 16  # threads whose stacks are looked at
 _THREADS, _FRAMES = 4096, 512  # thread states of a process; frames of a thread
 _TABLE, _SLOTS = 1 << 14, 1 << 12  # bytes of one exception table; value stack and locals of one frame
 
@@ -151,12 +152,21 @@ class Interpreter:
         address: Optional[int] = state.address
         for offset in layout.frame:
             address = self.pointer(address + offset) if address else None
+        page, start = b"", 0  # frames lie one behind the other: a page of them is read at once
         for _ in range(_FRAMES):
-            raw = self.memory.follow(address, py.LOCALS) if address else None
-            if raw is None or address is None:
+            if not address or address % 8:
                 return
-            yield Frame(address, word(raw, layout.code), word(raw, py.INSTRUCTION))
-            address = word(raw, layout.previous)
+            place = address - start
+            if not 0 <= place <= len(page) - py.LOCALS:
+                start = address & ~(PAGE - 1)
+                page = self.memory.follow(start, PAGE) or b""
+                place = address - start
+                if place > len(page) - py.LOCALS:  # at the edge of a page, or of its area
+                    page, start, place = self.memory.follow(address, py.LOCALS) or b"", address, 0
+                    if not page:
+                        return
+            yield Frame(address, word(page, place + layout.code), word(page, place + py.INSTRUCTION))
+            address = word(page, place + layout.previous)
 
     def code(self, address: int) -> Optional[Code]:
         """The code object at an address; None when there is none that can be read whole."""

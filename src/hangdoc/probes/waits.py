@@ -30,7 +30,7 @@ def read(
     """Opens `maps` and `mem`, which block while the target's memory is locked."""
     before = previous or {}
     wanted = {tid: one for tid, one in threads.items() if has_news(one, before.get(tid))}
-    if not wanted:
+    if not wanted or _still(threads, before):
         return Waits(threads)
     try:
         with Folder(root, pid) as folder:
@@ -45,6 +45,13 @@ def read(
         return Waits({**threads, **{tid: bare(one) for tid, one in wanted.items()}})
 
 
+def _still(threads: Dict[int, Thread], before: Dict[int, Thread]) -> bool:
+    """Whether no thread has run: then nobody took or gave a lock, save one that other processes share."""
+    return len(threads) == len(before) and all(
+        one is before.get(tid) and (one.futex is None or one.futex.object is None) for tid, one in threads.items()
+    )
+
+
 def _read(
     folder: Folder, memory: Memory, threads: Dict[int, Thread], wanted: Dict[int, Thread], before: Dict[int, Thread]
 ) -> Waits:
@@ -54,7 +61,7 @@ def _read(
         found[tid] = replace(found[tid], futex=futex)
     for tid, one in found.items():
         # A thread that got the lock meanwhile would seem to wait for itself.
-        if one.futex is not None and one.futex.owner is not None and not _still_waits(folder, one):
+        if one.futex is not None and one.futex.owner is not None and not _waits_on(folder, one):
             found[tid] = replace(one, futex=replace(one.futex, owner=None, owner_raw=None))
     same = {tid: before[tid] for tid, one in found.items() if one == before.get(tid)}
     awake = {tid: _now(folder, one) for tid, one in threads.items() if one.state == "R"}
@@ -72,7 +79,7 @@ def _now(folder: Folder, thread: Thread) -> Thread:
     return replace(thread, syscall=number, args=args, sp=sp, pc=pc)
 
 
-def _still_waits(folder: Folder, thread: Thread) -> bool:
+def _waits_on(folder: Folder, thread: Thread) -> bool:
     try:
         return parse_syscall(folder.read(f"task/{thread.tid}/syscall"))[1:] == (thread.args, thread.sp, thread.pc)
     except (OSError, ValueError):
