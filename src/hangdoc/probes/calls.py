@@ -18,6 +18,14 @@ _PATHS = {"open": 0, "openat": 1, "openat2": 1}  # call -> which argument is the
 DECODED = frozenset((*_POLLS, *_SELECTS, *_PATHS, "futex", "futex_waitv", "clock_nanosleep"))
 
 
+def parse_schedstat(raw: bytes) -> Tuple[Optional[int], Optional[int], Optional[int]]:
+    """(ns on a CPU, ns runnable, times put on one) of `schedstat`; a kernel that does not count gives zeros: None."""
+    words = raw.split()
+    if len(words) != 3 or words[2] == b"0":
+        return None, None, None
+    return int(words[0]), int(words[1]), int(words[2])
+
+
 def parse_syscall(raw: bytes) -> Tuple[Optional[int], Tuple[int, ...], Optional[int], Optional[int]]:
     """(number, arguments, stack pointer, program counter) of `syscall`; number None when it runs or is unseen."""
     words = raw.split()

@@ -7,7 +7,7 @@ from typing import Dict, List, Optional, Tuple
 
 from ..model.sample import Thread, Unseen
 from . import waits
-from .calls import parse_syscall
+from .calls import parse_schedstat, parse_syscall
 from .processes import pending_stop
 from .procfs import TICK, Folder, parse_status, reason_of, say, text
 from .syscalls import NUMBER
@@ -111,14 +111,7 @@ class _Reader:
             return None
 
     def schedstat(self, task: str) -> Tuple[Optional[int], Optional[int], Optional[int]]:
-        raw = self.optional(task, "schedstat")
-        words = raw.split() if raw else []
-        # A kernel that does not count gives zeros, also for a thread that has run.
-        return (
-            (int(words[0]), int(words[1]), int(words[2]))
-            if len(words) == 3 and words[2] != b"0"
-            else (None, None, None)
-        )
+        return parse_schedstat(self.optional(task, "schedstat") or b"")
 
     def syscall(self, task: str) -> Tuple[Optional[int], Tuple[int, ...], Optional[int], Optional[int]]:
         return parse_syscall(self.optional(task, "syscall") or b"")

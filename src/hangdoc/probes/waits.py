@@ -7,7 +7,7 @@ from typing import Dict, List, Optional, Tuple
 
 from ..model.sample import Gil, Thread, Unseen
 from . import gil, pylocks
-from .calls import parse_syscall
+from .calls import parse_schedstat, parse_syscall
 from .futexes import Reader, bare, has_news
 from .memory import Memory
 from .procfs import Folder, reason_of, say
@@ -80,7 +80,15 @@ def _now(folder: Folder, thread: Thread) -> Thread:
 
 
 def _waits_on(folder: Folder, thread: Thread) -> bool:
+    """Whether a thread has not run since it was looked at; where the kernel does not count, whether it is where it was.
+
+    The same call with the same arguments is not enough: it may have had the lock and have come back.
+    """
+    task = f"task/{thread.tid}/"
     try:
-        return parse_syscall(folder.read(f"task/{thread.tid}/syscall"))[1:] == (thread.args, thread.sp, thread.pc)
+        if thread.slices is not None:
+            return parse_schedstat(folder.read(task + "schedstat")) == (thread.ran_ns, thread.waited_ns, thread.slices)
+        same = parse_syscall(folder.read(task + "syscall"))[1:] == (thread.args, thread.sp, thread.pc)
     except (OSError, ValueError):
         return False
+    return same and thread.futex is not None and thread.futex.owner != thread.tid
