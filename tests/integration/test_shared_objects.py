@@ -170,7 +170,7 @@ def test_the_reader_that_does_not_read_has_all_chunks_unread() -> None:
             write(memory, 3, chunk, {0, 2})
         write(memory, 3, 4, {2})
         found = [one for one in rings.read("/proc", mine(), []) if one.name == memory.name.strip("/")]
-        assert found == [Ring(memory.name.strip("/"), "vllm-10", CHUNKS, CHUNK, (1, CHUNKS, 0), (os.getpid(),))]
+        assert found == [Ring(memory.name.strip("/"), "queue-10", CHUNKS, CHUNK, (1, CHUNKS, 0), (os.getpid(),))]
 
 
 def test_a_chunk_that_is_being_written_is_not_unread() -> None:
@@ -215,7 +215,7 @@ def test_a_real_queue_of_vllm_is_recognised() -> None:
             assert line, "it ended"
         found = sample(child.pid).rings
         assert [(one.layout, one.chunks, one.chunk_bytes, one.unread) for one in found] == [
-            ("vllm-10", 10, 24 << 20, (3, 2))
+            ("queue-10", 10, 24 << 20, (3, 2))
         ]
         child.communicate(timeout=30)
         assert not Path("/dev/shm", found[0].name).exists()

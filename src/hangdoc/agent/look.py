@@ -101,7 +101,7 @@ class Look:
         return {"fds": to_plain(self.fds)}
 
     def _pipes(self, unseen: List[Unseen]) -> Dict[str, Any]:
-        filled = pipes.fill(self.process.pid, self.threads, self.fds, unseen)
+        filled = pipes.fill(self.root, self.process, self.threads, self.fds, unseen)
         return {"pipes": {number: to_plain(one) for number, one in filled.items()}}
 
     def _limits(self, unseen: List[Unseen]) -> Dict[str, Any]:

@@ -16,9 +16,10 @@ import termios
 from dataclasses import replace
 from typing import Dict, List, Optional, Tuple
 
-from ..model.sample import Fd, Thread, Unseen
+from ..model.sample import Fd, Process, Thread, Unseen
 from . import syscalls as sc
-from .procfs import say
+from .processes import stat_of
+from .reading import reason
 
 PIDFD_OPEN, PIDFD_GETFD = 434, 438  # the same on every machine
 _GETPIPE_SZ = 1032  # F_GETPIPE_SZ, which Python names from 3.10 on
@@ -41,31 +42,33 @@ def of_interest(threads: Dict[int, Thread], fds: Dict[int, Fd]) -> Dict[int, str
     return dict(sorted(found.items())[:_LIMIT])
 
 
-def fill(pid: int, threads: Dict[int, Thread], fds: Dict[int, Fd], unseen: List[Unseen]) -> Dict[int, Fd]:
+def fill(
+    root: str, process: Process, threads: Dict[int, Thread], fds: Dict[int, Fd], unseen: List[Unseen]
+) -> Dict[int, Fd]:
     """Descriptors of interest with `unread` and `capacity`, as far as that is permitted."""
     wanted = of_interest(threads, fds)
     if not wanted:
         return {}
     filled = {number: replace(fds[number], kind=kind) for number, kind in wanted.items()}
     try:
-        process = _call(PIDFD_OPEN, pid, 0)
+        handle = _call(PIDFD_OPEN, process.pid, 0)
+        try:
+            now = stat_of(root, process.pid)
+            if now is None or now.start != process.start:  # another process has the number, here as for the handle
+                return filled
+            for number, one in filled.items():
+                unread, capacity = _ask(handle, number)
+                filled[number] = replace(one, unread=unread, capacity=capacity)
+        finally:
+            os.close(handle)
     except OSError as error:
-        say(unseen, "fds", error, "pipes", pid)
-        return filled
-    try:
-        for number, one in filled.items():
-            unread, capacity = _ask(process, number)
-            filled[number] = replace(one, unread=unread, capacity=capacity)
-    except OSError as error:
-        say(unseen, "fds", error, "bytes in pipes", pid)
-    finally:
-        os.close(process)
+        unseen.append(Unseen("fds", reason(error), f"bytes in pipes: {error.strerror}", process.pid))
     return filled
 
 
-def _ask(process: int, number: int) -> Tuple[Optional[int], Optional[int]]:
+def _ask(handle: int, number: int) -> Tuple[Optional[int], Optional[int]]:
     """(bytes unread, bytes that fit). Raises OSError when the descriptor may not be copied."""
-    copy = _call(PIDFD_GETFD, process, number, 0)
+    copy = _call(PIDFD_GETFD, handle, number, 0)
     try:
         size = array.array("i", [0])
         with contextlib.suppress(OSError):

@@ -1,11 +1,12 @@
-"""Rings of chunks in shared memory through which vLLM broadcasts: which reader has not read.
+"""Rings of chunks in shared memory through which vLLM and SGLang broadcast: which reader has not read.
 
 The writer blocks until every reader has read the chunk that it wants to write next. So the reader with as many unread
 chunks as there are chunks is the one that everybody waits for. A segment is taken for such a ring only when its size is
 that of a known form and each of its flags is 0 or 1, in two reads.
 
-Layout, `vllm/distributed/device_communicators/shm_broadcast.py` (read in 0.32.0; class ShmRingBuffer): `chunks` pieces of
-data, then for each chunk one byte "written" and one byte "read" for each reader.
+Layout: class ShmRingBuffer in `vllm/distributed/device_communicators/shm_broadcast.py` (read in vLLM 0.32.0) and in
+`sglang/srt/distributed/device_communicators/shm_broadcast.py` (SGLang 0.5.23, the same): `chunks` pieces of data, then
+for each chunk one byte "written" and one byte "read" for each reader.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from typing import Dict, List, Mapping, Optional, Tuple
 from ..model.sample import Process, Ring, Unseen
 from .reading import open_regular, reason
 
-# Names of multiprocessing.shared_memory; an unlinked segment is over.
-_SEGMENT = re.compile(r"/dev/shm/(psm_[0-9a-f]{4,32})\Z")  # noqa: S108 - the text of a link
+# Names that multiprocessing.shared_memory gives, and SGLang; an unlinked segment is over.
+_SEGMENT = re.compile(r"/dev/shm/(psm_[0-9a-f]{4,32}|sgl_shm_mq_[0-9a-f_]{1,64})\Z")  # noqa: S108 - the text of a link
 _LIMIT = 64  # segments
 _READERS = 1024
 
@@ -33,9 +34,9 @@ class Form:
     granule: int
 
 
-# Calls in vLLM: MessageQueue(…) has 10 chunks of 24 MiB, or of VLLM_MQ_MAX_CHUNK_BYTES_MB MiB;
-# create_from_process_group(group, 1 << 22, 6) has 6 of 4 MiB.
-FORMS = (Form("vllm-10", 10, 1 << 20), Form("vllm-6", 6, 1 << 20))
+# MessageQueue(…) has 10 chunks of 24 MiB, or of VLLM_MQ_MAX_CHUNK_BYTES_MB MiB; the broadcaster of a process group has
+# 6 of 4 MiB, in both engines.
+FORMS = (Form("queue-10", 10, 1 << 20), Form("broadcaster-6", 6, 1 << 20))
 
 
 def fit(size: int, form: Form) -> Optional[Tuple[int, int]]:

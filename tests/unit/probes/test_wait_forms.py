@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hangdoc.model.sample import Fd, Thread
+from hangdoc.model.sample import Fd, FutexWait, Thread
 from hangdoc.model.syscalls import NUMBERS
-from hangdoc.probes import filelocks, futexes, gil, memory, pipes, pycode, pylayouts, pythreads, rings
+from hangdoc.probes import filelocks, futexes, gil, memory, pipes, pycode, pylayouts, pylocks, pythreads, rings
 from hangdoc.probes import syscalls as sc
 
 aware = pytest.mark.skipif(sys.version_info[:2] not in ((3, 11), (3, 12), (3, 13)), reason="a Python with this layout")
@@ -81,6 +81,43 @@ def test_layouts_name_the_handler_of_with_of_their_own_version() -> None:
 def test_the_version_is_that_of_the_mapped_program(names: tuple[str, ...], minor: int | None) -> None:
     maps = "".join(f"1000-2000 r-xp 00000000 08:01 7    {name}\n" for name in names).encode()
     assert pythreads.minor_version(maps) == minor
+
+
+class Garbage:
+    """Memory in which every pointer leads to more of the same bytes."""
+
+    def __init__(self, raw: bytes, maps: bytes = b"") -> None:
+        self.raw = raw
+        self.maps = maps
+
+    def read(self, address: int, size: int) -> bytes | None:
+        place = address % len(self.raw)
+        return None if address % 5 == 0 else (self.raw * (size // len(self.raw) + 2))[place : place + size]
+
+    follow = read
+
+    def room(self, _: int) -> int:
+        return 1 << 20
+
+    def kind(self, address: int, _: int) -> str | None:
+        return "safe" if address else None
+
+
+_words_of_threads = st.lists(
+    st.one_of(st.sampled_from((7, 8, 64, 128, 4096, 4160)), st.integers(0, 2**64 - 1)), min_size=4, max_size=40
+)
+
+
+@given(_words_of_threads, st.sampled_from((11, 12, 13)))
+def test_a_walk_through_garbage_ends_and_claims_no_thread_of_others(words: list[int], minor: int) -> None:
+    raw = struct.pack(f"={len(words)}Q", *words)
+    maps = f"1000-2000 r-xp 00000000 08:01 7 /usr/bin/python3.{minor}\n".encode()
+    garbage = Garbage(raw, maps)
+    waiting = {
+        one: Thread(one, "S", sp=64, futex=FutexWait(words[0], "semaphore", word=0, shared=False)) for one in (7, 8)
+    }
+    found = pylocks.owners(garbage, waiting, {7: 7, 8: 8})  # type: ignore[arg-type]
+    assert all(one.owner in (None, 7, 8) for one in found.values())
 
 
 @given(st.binary(max_size=64))
