@@ -116,6 +116,7 @@ def test_a_lock_that_goes_from_hand_to_hand_never_seems_to_wait_for_itself(pytho
 def test_when_no_thread_ran_nothing_is_read_again() -> None:
     with running([WITH_LOCKS[0], PROGRAM, "holder"]) as (pid, tids):
         owned(pid, tids["waiter"])
+        eventually(lambda: all(one.state == "S" for one in threads.table("/proc", pid, None, []).values()))
         first = threads.read("/proc", pid, None, [])
         table = threads.table("/proc", pid, first, [])
         assert waits.read("/proc", pid, table, first, []) == waits.Waits(first)

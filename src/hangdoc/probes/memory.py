@@ -47,11 +47,11 @@ def areas(raw: bytes) -> List[Area]:
 
 
 def shared_areas(raw: bytes) -> List[Shared]:
-    """The shared mappings of a `maps`, of files and of shared memory, by address; devices are left out."""
+    """The shared mappings of a `maps` that can be written to, by address; devices are left out."""
     found = []
     for line in raw.split(b"\n"):
         words = line.split(None, 5)
-        if len(words) == 6 and words[1].endswith(b"s") and words[4] != b"0":
+        if len(words) == 6 and words[1].startswith(b"rw") and words[1].endswith(b"s") and words[4] != b"0":
             name = os.fsdecode(words[5])
             if name.startswith("/dev/") and not name.startswith(_SHARED):
                 continue
