@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ from pythons import WITH_GIL, WITH_LOCKS
 from targets import eventually, running
 
 from hangdoc.model.sample import FutexWait, Gil, Thread
-from hangdoc.probes import threads, waits
+from hangdoc.probes import processes, threads, waits
 
 PROGRAM = Path(__file__).parent / "waiting.py"
 pytestmark = pytest.mark.skipif(not WITH_LOCKS, reason="no Python 3.11 to 3.13 here")
@@ -97,6 +99,17 @@ def test_an_owner_that_a_later_look_finds_is_told_though_its_waiter_never_ran() 
         first = threads.read("/proc", pid, None, [])
         again = threads.read("/proc", pid, first, [])
         assert again[tids["waiter"]] is first[tids["waiter"]]
+
+
+@pytest.mark.parametrize("python", WITH_LOCKS)
+def test_holders_are_mapped_out_of_a_pid_namespace(python: str) -> None:
+    if os.geteuid() != 0 or shutil.which("unshare") is None:
+        pytest.skip("making a pid namespace needs root and unshare")
+    with running(["unshare", "--pid", "--fork", "--kill-child", python, PROGRAM, "abba"]) as (outer, tids):
+        pid = eventually(lambda: next((p.pid for p in processes.list_all().values() if p.ppid == outer), None))
+        inner = {one.nstid: tid for tid, one in threads.read("/proc", pid, None, []).items()}
+        futex = owned(pid, inner[tids["a"]])
+        assert (futex.owner, futex.owner_raw) == (inner[tids["b"]], tids["b"])
 
 
 @pytest.mark.parametrize("python", WITH_LOCKS)
