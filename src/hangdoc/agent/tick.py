@@ -34,6 +34,7 @@ class Ticker:
         self.tables: Dict[Identity, Dict[str, Any]] = {}
         self.blocked: Dict[Tuple[Identity, str], float] = {}  # step that got stuck -> when it may be tried again
         self.parents: Dict[int, int] = {}
+        self.shared: Dict[Identity, List[str]] = {}  # read only when a thread has news; it seldom changes
         self.words: Dict[Identity, Tuple[str, float, Dict[str, Any]]] = {}  # comm, good until, fields of step "words"
 
     def answer(self, ask: Ask) -> Dict[str, Any]:
@@ -60,8 +61,6 @@ class Ticker:
         plain = self.look_at(ask, members, first_end, unseen)
         if "scan" in ask.probes:
             plain = {**scan(self.nursery, self.root, set(plain) | self.own(self.parents), first_end, unseen), **plain}
-        if "fds" in ask.probes:
-            sample["locks"] = surroundings.locks(self.root, unseen)
         if not self.nursery.harmless_only:
             sample.update(surroundings.look(self.nursery, self.root, ask, plain, set(members), end, unseen))
         sample["processes"] = {str(pid): one for pid, one in sorted(plain.items())}
@@ -173,15 +172,21 @@ class Ticker:
                 unseen.append(_lost(step, "skipped", f"{step}: after {lost[0]}, which did not answer", process.pid))
         return plain
 
-    def keep_tables(self, plain: Mapping[int, Mapping[str, Any]], members: Mapping[int, Process]) -> None:
+    def keep_tables(self, plain: Mapping[int, Dict[str, Any]], members: Mapping[int, Process]) -> None:
         """Remember the thread tables; forget those of processes that are gone."""
         alive = {(pid, one.start) for pid, one in members.items()}
         self.tables = {identity: table for identity, table in self.tables.items() if identity in alive}
+        self.shared = {identity: one for identity, one in self.shared.items() if identity in alive}
         self.words = {identity: one for identity, one in self.words.items() if identity in alive}
         self.blocked = {key: until for key, until in self.blocked.items() if key[0] in alive}
         for pid, one in plain.items():
+            identity = (pid, members[pid].start)
             if "threads" in one:
-                self.tables[(pid, members[pid].start)] = one["threads"]
+                self.tables[identity] = one["threads"]
+                if "shared" in one:
+                    self.shared[identity] = one["shared"]
+                elif identity in self.shared:
+                    one["shared"] = self.shared[identity]
 
 
 def _here(look: Task) -> Outcome:
