@@ -11,6 +11,7 @@ from ..model.launch import Launch
 from ..model.report import Report
 from ..model.sample import Sample
 from .assemble import assemble
+from .collectives import mark_mismatch
 from .history import History
 from .judge import Judgement, judge
 from .logbook import Logbook
@@ -83,6 +84,7 @@ class Diagnosis:
         meanings = {one.member.pid: (one.means,) for one in found}
         raised = phases.lift(view.order, view.launch, {one.member.pid: one.phase for one in found}, meanings)
         found = assume_waits(view.launch, [replace(one, phase=raised[one.member.pid]) for one in found])
+        found = mark_mismatch(found, view.profile)
         edges = edges_of(view, found)
         waiting = victims(found, edges)
         return view, [replace(one, victim=one.member.pid in waiting) for one in found], edges

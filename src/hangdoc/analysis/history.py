@@ -169,7 +169,12 @@ class History:
                 members[pid] = member
         version = launch.version or self.launch.version
         return replace(
-            launch, root=self.launch.root, members=members, args=launch.args or self.launch.args, version=version
+            launch,
+            root=self.launch.root,
+            members=members,
+            args=launch.args or self.launch.args,
+            version=version,
+            wrappers=launch.wrappers or self.launch.wrappers,
         )
 
     def _fold(self, sample: Sample, member: Member, process: Process) -> None:

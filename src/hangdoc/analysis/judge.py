@@ -166,6 +166,10 @@ def _has_a_part(view: View, one: Picture) -> bool:
     return own or one.phase is not None or not tells_nothing(one)
 
 
+def _both_mismatch(one: Picture, other: Picture) -> bool:
+    return one.mechanism == other.mechanism == "collective-mismatch"
+
+
 def culprits_of(needed: Sequence[Picture], behind: Picture) -> list[Picture]:
     """The member furthest behind, with those whose picture is the same: the same phase, mechanism and innermost function."""
 
@@ -173,7 +177,13 @@ def culprits_of(needed: Sequence[Picture], behind: Picture) -> list[Picture]:
         frame = one.stack.frames[0] if one.stack and one.stack.frames else None
         return (one.phase, one.mechanism, one.member.role, frame and (frame.file, frame.function))
 
-    same = [one for one in needed if shape(one) == shape(behind) and one.moving is False and one.idle == behind.idle]
+    same = [
+        one
+        for one in needed
+        if one.moving is False
+        and one.idle == behind.idle
+        and (shape(one) == shape(behind) or _both_mismatch(one, behind))
+    ]
     return [behind, *(one for one in same if one is not behind)]
 
 

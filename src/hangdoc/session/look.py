@@ -109,7 +109,7 @@ class Look:
             Ask(
                 self._id,
                 probes,
-                pids=tuple(pid for pid in launch.members if pid not in gone) + launch.wrappers,
+                pids=tuple(pid for pid in launch.members if pid not in gone),
                 stack_pids=tuple(one.pid for one in launch.needed if one.pid not in gone),
                 logs=self.options.logs,
                 log_offsets=self.diagnosis.log_offsets(),
