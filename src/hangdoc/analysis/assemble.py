@@ -203,17 +203,22 @@ def _culprit(view: View, one: Picture, judgement: Judgement, edges: Sequence[Edg
     place = r.Place(frame.file, frame.line, frame.function) if frame else None
     return r.Culprit(
         view.launch.host, one.member.pid, one.tid, one.nstid, one.member.role, str(one.member.rank), one.phase or judgement.phase,
-        one.mechanism, one.detail, place, one.since_s, one.object or _beyond(view, one, edges), judgement.confidence,
+        one.mechanism, one.detail, place, one.since_s, _object(view, one, edges), judgement.confidence,
     )  # fmt: skip
 
 
-def _beyond(view: View, one: Picture, edges: Sequence[Edge]) -> str | None:
-    """What a culprit waits for that is no needed member: a child, a holder outside."""
-    for edge in edges:
-        if edge.pid == one.member.pid and edge.targets and edge.targets[0][0] != one.member.pid:
-            member = view.launch.members.get(edge.targets[0][0])
-            return f"process {edge.targets[0][0]}" + (f" ({member.label})" if member else "")
-    return None
+def _object(view: View, one: Picture, edges: Sequence[Edge]) -> str | None:
+    """What a culprit waits for beyond itself: a path and its holder, a child, a thread."""
+    holders = [
+        f"process {pid}" + (f" ({view.launch.members[pid].label})" if pid in view.launch.members else "")
+        for edge in edges
+        if edge.pid == one.member.pid
+        for pid, _ in edge.targets
+        if pid != one.member.pid
+    ]
+    if one.object is None:
+        return ", ".join(holders) or None
+    return f"{one.object}, held by {', '.join(holders)}" if holders and one.mechanism == "file-lock" else one.object
 
 
 def _wait(view: View, edge: Edge) -> r.Wait:

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field, fields, replace
 
 from ..model.launch import Launch, Member
-from ..model.sample import HostFacts, Process, Sample, Socket, Stack, Thread, Unseen
+from ..model.sample import FileLock, HostFacts, Process, Ring, Sample, Socket, Stack, Thread, Unseen
 from . import floors
 
 _STACK_AGE_S = 5.0  # an older stack is not what a thread is doing now
@@ -106,6 +106,8 @@ class History:
         self.last: Sample | None = None
         self.facts: HostFacts | None = None
         self.sockets: list[Socket] = []
+        self.file_locks: list[FileLock] = []
+        self.rings: list[Ring] = []
         self.unseen: dict[tuple[object, ...], Unseen] = {}
         self.health: dict[int, tuple[float, int | None, str]] = {}  # port -> instant, status, detail
         self.health_silent_since: dict[int, float] = {}
@@ -142,6 +144,8 @@ class History:
                 self.tracks[pid].gone = sample.mono
         if sample.sockets or "sockets" in sample.probes:
             self.sockets = sample.sockets
+        if "fds" in sample.probes:
+            self.file_locks, self.rings = sample.file_locks, sample.rings
         self.facts = sample.host_facts or self.facts
         for one in sample.unseen:
             self.unseen[one.probe, one.pid, one.reason] = one

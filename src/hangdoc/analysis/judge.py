@@ -72,6 +72,12 @@ def _judge(view: View, needed: Sequence[Picture], edges: Sequence[Edge], *, ende
     way = chain(edges, view.launch.root, behind.member.pid)
     if way:
         reasons.append(chain_words(way, behind.member.pid, {one.member.pid: one.member.label for one in needed}))
+    reasons += [
+        f"shared-memory ring {ring.name}: reader {reader} has left all {ring.chunks} chunks unread"
+        for ring in view.history.rings
+        for reader, unread in enumerate(ring.unread)
+        if unread >= ring.chunks
+    ]
     result = _because(view, "hung" if late else "suspect", "likely" if late else "hint", culprits, reasons)
     return replace(result, behind=behind, overdue=late)
 

@@ -8,17 +8,17 @@ between, and every launch has circles of such edges in good health.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..model.sample import Fd, Socket, Thread
 from ..model.words import ROLES, Certainty, Via
 from .calls import name_of
 from .history import Track
+from .holders import of_file, of_futex, of_gil
 from .view import Picture, View
 
 _ACCESS = 3  # O_ACCMODE of open flags: 0 reads, 1 writes, 2 both
 _VIA_OF_MECHANISM: dict[str, Via] = {"pipe-read": "pipe", "socket-recv": "tcp", "child-wait": "child"}
-_VIA_OF_KIND: dict[str, Via] = {"rwlock": "rwlock", "join": "join", "python-lock": "python-lock"}
 
 
 @dataclass(frozen=True)
@@ -100,48 +100,38 @@ def _scene(view: View, pictures: dict[int, Picture]) -> Scene:
 def _of_member(scene: Scene, one: Picture) -> Iterator[Edge]:
     track = scene.view.history.tracks[one.member.pid]
     threads = track.process.threads or {}
-    inside = list(_along_holders(track, threads.get(one.tid) if one.tid is not None else None))
+    inside = list(_along_holders(scene, track, threads.get(one.tid or 0)))
     yield from inside
-    if inside and inside[-1].targets[0][1] in {edge.tid for edge in inside}:
-        return  # a circle: nothing further holds it
+    last = threads.get(one.tid or 0)
+    if inside:
+        end = inside[-1].targets[0] if inside[-1].targets else (None, None)
+        if end[0] != track.process.pid or end[1] in {edge.tid for edge in inside}:
+            return  # the holder is elsewhere, or they wait in a circle: nothing further holds it
+        last = threads.get(end[1] or 0)
     yield from _by_frames(scene, one)
-    last = threads.get(inside[-1].targets[0][1] or 0) if inside else threads.get(one.tid or 0)
     if last is not None:
         yield from _by_call(scene, track, last)
 
 
-def _along_holders(track: Track, thread: Thread | None) -> Iterator[Edge]:
+def _along_holders(scene: Scene, track: Track, thread: Thread | None) -> Iterator[Edge]:
     """Edges from a thread to who holds what it waits for, and on to whom that one waits for, within the process."""
     seen: set[int] = set()
     while thread is not None and thread.tid not in seen:
         seen.add(thread.tid)
-        edge = _lock(track, thread) or _gil(track, thread)
-        if edge is None:
+        holder = of_futex(thread, track.process, scene.view.history) or of_gil(thread, track.process)
+        if holder is None:
             return
-        yield edge
-        thread = (track.process.threads or {}).get(edge.targets[0][1] or 0)
-
-
-def _lock(track: Track, thread: Thread) -> Edge | None:
-    futex = thread.futex
-    if futex is None or futex.owner is None:
-        return None
-    via = _VIA_OF_KIND.get(futex.kind, "mutex")
-    return Edge(track.process.pid, thread.tid, ((track.process.pid, futex.owner),), via, f"{futex.kind} at {futex.address:#x}",
-                deadline_s=thread.deadline, certainty="certain")  # fmt: skip
-
-
-def _gil(track: Track, thread: Thread) -> Edge | None:
-    holder = next((stack.tid for stack in track.last_stacks if stack.gil), None)
-    name = track.threads.get(thread.tid)
-    if holder is None or holder == thread.tid or name is None or thread.futex is None or thread.deadline is None:
-        return None
-    # A thread that waits for the GIL waits 5 ms at a time on one address: always a deadline, always another one.
-    if len(name.deadlines) < 2 or thread.futex.kind not in ("condition", "unknown"):
-        return None
-    if name.not_run_since <= name.in_place_since:
-        return None
-    return Edge(track.process.pid, thread.tid, ((track.process.pid, holder),), "gil", certainty="hint")
+        targets = ((holder.pid, holder.tid),) if holder.pid is not None else ()
+        yield Edge(
+            track.process.pid,
+            thread.tid,
+            targets,
+            holder.via,
+            holder.what,
+            deadline_s=thread.deadline,
+            certainty="certain",
+        )
+        thread = (track.process.threads or {}).get(holder.tid or 0) if holder.pid == track.process.pid else None
 
 
 def _by_frames(scene: Scene, one: Picture) -> Iterator[Edge]:
@@ -220,6 +210,16 @@ def _child(scene: Scene, track: Track, thread: Thread, _: Fd | None) -> Iterator
     yield from _ends(track.process.pid, thread.tid, wanted, "child", None)
 
 
+def _file_lock(scene: Scene, track: Track, thread: Thread, fd: Fd | None) -> Iterator[Edge]:
+    lock = of_file(track.process.pid, scene.view.history.file_locks)
+    if lock is None:
+        return
+    via: Via = "flock" if lock.kind == "FLOCK" else "fcntl"
+    found = Edge(track.process.pid, thread.tid, (), via, lock.path or (fd.target if fd else None), certainty="certain")
+    others = tuple((pid, None) for pid in lock.holders if pid != track.process.pid)
+    yield replace(found, targets=others, any=False)
+
+
 def _vfork(scene: Scene, track: Track, thread: Thread, _: Fd | None) -> Iterator[Edge]:
     children = {pid for pid, other in scene.view.history.tracks.items() if other.process.ppid == track.process.pid}
     yield from _ends(track.process.pid, thread.tid, children, "vfork", None)
@@ -232,6 +232,7 @@ _CALLS: dict[str, _Question] = {
     **dict.fromkeys(("recvfrom", "recvmsg", "sendto", "sendmsg"), _peer),
     **dict.fromkeys(("wait4", "waitid"), _child),
     "vfork": _vfork,
+    **dict.fromkeys(("flock", "fcntl"), _file_lock),
 }
 
 
