@@ -9,9 +9,9 @@ from ..model.sample import Thread
 from . import floors
 from .advice import disproof, fix_of, next_steps
 from .judge import Judgement, furthest_behind, phase_since
+from .links import Edge
 from .stacks import tree
 from .view import Picture, View
-from .waits import Edge
 
 _TAIL = 12
 _TITLE = 160
@@ -212,7 +212,7 @@ def _object(view: View, one: Picture, edges: Sequence[Edge]) -> str | None:
     holders = [
         f"process {pid}" + (f" ({view.launch.members[pid].label})" if pid in view.launch.members else "")
         for edge in edges
-        if edge.pid == one.member.pid
+        if edge.leads and edge.pid == one.member.pid
         for pid, _ in edge.targets
         if pid != one.member.pid
     ]

@@ -14,11 +14,12 @@ from .assemble import assemble
 from .collectives import mark_mismatch
 from .history import History
 from .judge import Judgement, judge
+from .links import Edge
 from .logbook import Logbook
 from .pictures import picture
 from .structure import assume_waits
 from .view import Picture, View
-from .waits import Edge, edges_of, victims
+from .waits import edges_of, victims
 
 
 class Diagnosis:

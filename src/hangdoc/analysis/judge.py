@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 from ..model.words import Certainty, Phase, Verdict
 from . import floors
+from .links import Edge
 from .structure import depth, tells_nothing
 from .view import Picture, View
-from .waits import Edge, chain, chain_words
+from .waits import chain, chain_words
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ def furthest_behind(view: View, needed: Sequence[Picture], edges: Sequence[Edge]
     def place(one: Picture) -> int:
         return view.phases.index(one.phase) if one.phase in view.phases else -1
 
-    wanted = {pid for edge in edges for pid, _ in edge.targets if pid != edge.pid}
+    wanted = {pid for edge in edges if edge.leads for pid, _ in edge.targets if pid != edge.pid}
     free = [
         one
         for one in needed
