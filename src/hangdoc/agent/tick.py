@@ -14,6 +14,7 @@ from ..model.plain import to_plain
 from ..model.sample import Process, Unseen
 from ..probes import PROBES, processes
 from . import surroundings
+from .deaths import Deaths
 from .isolate import Nursery, Outcome, Task
 from .look import STEPS, Look, merge, missed
 from .scan import scan
@@ -34,6 +35,7 @@ class Ticker:
         self.tables: Dict[Identity, Dict[str, Any]] = {}
         self.blocked: Dict[Tuple[Identity, str], float] = {}  # step that got stuck -> when it may be tried again
         self.parents: Dict[int, int] = {}
+        self.deaths = Deaths(root)
         self.words: Dict[Identity, Tuple[str, float, Dict[str, Any]]] = {}  # comm, good until, fields of step "words"
 
     def answer(self, ask: Ask) -> Dict[str, Any]:
@@ -66,6 +68,8 @@ class Ticker:
             sample.update(surroundings.look(self.nursery, self.root, ask, plain, set(members), end, unseen))
         sample["processes"] = {str(pid): one for pid, one in sorted(plain.items())}
         sample["unseen"] = unseen
+        sample["ended"] = self.deaths.take()
+        self.deaths.hold(members)
         abandoned = self.nursery.abandoned  # reaps, so that the CPU of all who ended is known
         sample["cost"] = {
             "wall_s": round(time.monotonic() - began, 4),
@@ -117,7 +121,7 @@ class Ticker:
     ) -> Dict[int, Dict[str, Any]]:
         """The members as plain values, each by a child of its own."""
         now, harmless = time.monotonic(), self.nursery.harmless_only
-        looks: Dict[int, Task] = {}
+        looks: Dict[int, Look] = {}
         asked: Dict[int, List[str]] = {}
         for pid, process in members.items():
             identity = (pid, process.start)
@@ -130,10 +134,11 @@ class Ticker:
                 detail = f"{step} did not answer before; tried again every {_RETRY_S:.0f} s"
                 unseen.append(to_plain(Unseen(STEPS[step][0], "skipped", detail, pid)))
             asked[pid] = [one for one in steps if one not in stuck and not (harmless and STEPS[one][1])]
-            standard = bool(ask.thread_pids) and pid not in ask.thread_pids and "sockets" not in ask.probes
+            others = bool(ask.thread_pids) and pid not in ask.thread_pids
+            standard = "sockets" not in ask.probes and ("fds" not in ask.probes or others)  # for their logs alone
             previous = self.tables.get(identity, {})
             looks[pid] = Look(self.root, process, asked[pid], previous, ask.check_files, standard)
-        outcomes = {pid: _here(looks.pop(pid)) for pid in members if asked[pid] == ["state"]}
+        outcomes = {pid: _here(looks.pop(pid)) for pid in members if _cheap(asked[pid], looks[pid])}
         outcomes.update(self.nursery.run_all(looks, deadline))
         plain = {}
         for pid, process in members.items():
@@ -184,8 +189,13 @@ class Ticker:
                 self.tables[(pid, members[pid].start)] = one["threads"]
 
 
+def _cheap(steps: List[str], look: Look) -> bool:
+    """Whether a child would cost more than the reading, which never blocks."""
+    return steps == ["state"] or (steps == ["state", "fds"] and look.standard_fds_only)
+
+
 def _here(look: Task) -> Outcome:
-    """Do in this process what never blocks; a child would cost more than the reading."""
+    """Do in this process what never blocks."""
     outcome = Outcome("done")
     look(lambda value: outcome.parts.append(to_plain(value)))
     return outcome

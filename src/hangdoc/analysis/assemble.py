@@ -8,6 +8,7 @@ from ..model import report as r
 from ..model.sample import Thread
 from . import floors
 from .advice import disproof, fix_of, next_steps
+from .crash import triage
 from .judge import Judgement, furthest_behind, phase_since
 from .stacks import tree
 from .view import Picture, View
@@ -68,6 +69,7 @@ def assemble(
             if p.member.needed
         ],
         stacks=tree([(one.member.label, one.stack) for one in pictures if one.stack is not None and one.member.needed]),
+        crash=triage(view, pictures) if judgement.verdict == "crashed" else None,
         undecided=[r.UndecidedCause("verdict", list(judgement.missing))] if judgement.missing else [],
         progress=_progress(view, pictures),
         unseen=[

@@ -44,6 +44,10 @@ class Diagnosis:
             found = self.history.launch or launches.unknown_launch(self.root, sample)
         if found is None:
             return
+        known = self.history.launch
+        if known is not None and known.engine != found.engine:
+            # What was named turned out to be an engine (or another one) after an exec: its start is told from here on.
+            self.root, self.history, self._logbook = found.root, History(), None
         if self._logbook is None:
             self._logbook = Logbook(self._profiles[found.engine])
         self.history.add(sample, found)

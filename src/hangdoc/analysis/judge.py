@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from ..model.words import Certainty, Phase, Verdict
 from . import floors
+from .crash import first_to_end, oom
 from .structure import depth
 from .view import Picture, View
 
@@ -82,15 +83,15 @@ def _dead(view: View, needed: Sequence[Picture]) -> Judgement | None:
     dead = [
         one for one in needed if one.mechanism == "dead" and (one.member.title or view.written(one.member).seen_pid)
     ]
-    root_died = [one for one in needed if one.mechanism == "dead" and one.member.pid == view.launch.root]
-    dead = root_died if root_died and len(dead) == len(needed) else dead or root_died
+    dead = first_to_end(
+        view, dead or [one for one in needed if one.mechanism == "dead" and one.member.pid == view.launch.root]
+    )
     if not dead:
         return None
     reasons = [f"{one.member.label} (pid {one.member.pid}): {one.detail}" for one in dead]
     if view.logbook.traceback is not None:
         reasons.append(f"first error in the log: {view.logbook.traceback.exception}")
-    kills = [line.text for line in (view.history.facts.kernel_log if view.history.facts else ()) if line.kind == "oom"]
-    reasons += [f"kernel log: {text}" for text in kills[-1:]]
+    reasons += oom(view)[-2:]
     return _because(view, "crashed", "certain", dead, reasons)
 
 

@@ -12,9 +12,13 @@ from ..engines.profile import Mark, Profile
 from ..model.launch import Launch, Member, Rank
 from ..model.sample import Log, Sample
 from ..model.words import Phase
+from .tracebacks import Tracebacks
 
 _VOLATILE = re.compile(r"0x[0-9a-f]+|[0-9a-f]{12,}|\d+(?:[.,:]\d+)*|/\S+")
 _TAIL = 60
+_FATAL = 100  # lines kept that announce the end
+_SAME = 4  # times that one mark is kept for a writer: a server that runs for hours repeats some
+_BARS = 200  # progress bars per writer
 _TEMPLATES = 20_000  # different lines remembered: more than any start prints, so the bound only serves hostile logs
 
 
@@ -65,9 +69,14 @@ class Logbook:
     others: Written = field(default_factory=Written)  # lines that name no member
     states: dict[str, LogState] = field(default_factory=dict)
     fatal: list[str] = field(default_factory=list)
-    traceback: lines.Traceback | None = None
+    tracebacks: Tracebacks = field(default_factory=Tracebacks)
     chatter_at: float | None = None  # monotonic instant of the last line that only says "still waiting"
     _templates: set[str] = field(default_factory=set)
+
+    @property
+    def traceback(self) -> lines.Traceback | None:
+        """The first traceback of all."""
+        return self.tracebacks.first
 
     def offsets(self) -> dict[str, int]:
         """Where the next look should read on, by path and inode: after a rotation the new file is read from its start."""
@@ -131,8 +140,7 @@ class Logbook:
             mine.append(text)
             self._line(reader.read(text), at, None if first else sample.mono, launch)
         state.tail.extend(mine)
-        if self.traceback is None:
-            self.traceback = next(iter(lines.tracebacks(mine, self.profile)), None)
+        self.tracebacks.read(mine, self.profile, sample.mono)
 
     def _line(self, line: lines.Line, at: float | None, seen: float | None, launch: Launch) -> None:
         member = writer_of(line, launch, self.profile)
@@ -140,9 +148,9 @@ class Logbook:
         written.seen_pid = written.seen_pid or line.writer.pid is not None
         if line.message.strip():
             written.last_line, written.last_line_at = line.text, at if at is not None else written.last_line_at
-        if line.fatal:
+        if line.fatal and len(self.fatal) < _FATAL:
             self.fatal.append(line.text)
-        if line.mark is not None:
+        if line.mark is not None and sum(one is line.mark for one, _ in written.marks) < _SAME:
             written.marks.append((line.mark, at))
         shape = template(line.message)
         new = shape not in self._templates
@@ -153,7 +161,8 @@ class Logbook:
             return
         if line.bar is not None:
             new = line.bar.done > written.bars.get(shape, lines.Bar(-1, 0)).done
-            written.bars[shape] = line.bar
+            if shape in written.bars or len(written.bars) < _BARS:
+                written.bars[shape] = line.bar
         if new and seen is not None:
             written.last_new = seen
 
@@ -183,6 +192,14 @@ def writer_of(line: lines.Line, launch: Launch, profile: Profile) -> Member | No
     if line.bar is not None and able:  # progress bars come from the first rank alone
         return min(able, key=lambda one: (one.rank.dp or 0, one.rank.pp or 0, one.rank.tp or 0, one.pid))
     return _only(able)
+
+
+def writer_of_traceback(book: Logbook, launch: Launch) -> Member | None:
+    """The member that wrote the first traceback, where its prefix tells."""
+    first = book.traceback
+    if first is None:
+        return None
+    return writer_of(lines.Line("", first.writer, "", None, None), launch, book.profile)
 
 
 def _is(rank: Rank, said: Rank) -> bool:

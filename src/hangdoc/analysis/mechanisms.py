@@ -33,14 +33,6 @@ class Scene:
         return name_of(self.thread.syscall, self.view.arch)
 
 
-def death(process: Process) -> str:
-    """How a process ended, from its wait status (wait(2)), where that could be read."""
-    if process.exit_code is None:
-        return "it ended; how could not be seen"
-    number = process.exit_code & 0x7F
-    return f"it was killed by signal {number}" if number else f"it ended with status {process.exit_code >> 8}"
-
-
 def halted(view: View, track: Track, base: Picture) -> Picture | None:
     """The picture of a member that is stopped, frozen or held by a debugger; None for one that may run."""
     process = track.process
