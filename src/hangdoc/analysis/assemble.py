@@ -64,6 +64,8 @@ def assemble(
                 p.phase,
                 p.mechanism,
                 groups[p.member.pid],
+                p.since_s,
+                p.quiet_s if p.moving is not None else None,
             )
             for p in pictures
             if p.member.needed

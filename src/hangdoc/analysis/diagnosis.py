@@ -10,12 +10,15 @@ from ..engines.profile import Profile
 from ..model.launch import Launch
 from ..model.report import Report
 from ..model.sample import Sample
+from ..model.watching import Moment
+from ..model.words import Phase
 from .assemble import assemble
 from .history import History
 from .judge import Judgement, judge
 from .logbook import Logbook
 from .pictures import picture
 from .structure import assume_waits
+from .timeline import timeline, why_not_more
 from .view import Picture, View
 
 
@@ -80,6 +83,14 @@ class Diagnosis:
         view = self._view()
         judgement = self.judgement(ended=ended)
         return assemble(view, self.pictures(), judgement, version, mode, ended=ended)
+
+    def moment(self, version: str, seen: Mapping[Phase, float]) -> Moment:
+        """The report so far with the phases and their times. `seen`: phase -> wall clock of the look that first saw it."""
+        view, judgement = self._view(), self.judgement()
+        if view is None:
+            return Moment(self.report(version, ended=False))
+        report = assemble(view, self.pictures(), judgement, version, "live", ended=False)
+        return Moment(report, timeline(view, judgement, seen), why_not_more=why_not_more(view, judgement))
 
     def _view(self) -> View | None:
         launch = self.history.launch

@@ -97,7 +97,7 @@ def _live(pid: int | None, options: Options, save: str, *, screen: bool) -> Repo
         first = target.scan(channel)
         launch = target.choose(channel, first, pid)
         if save:
-            case = _open_case(Path(save), Header("hangdoc.case/1", __version__, first.at, launch.root, launch.host))
+            case = open_case(Path(save), Header("hangdoc.case/1", __version__, first.at, launch.root, launch.host))
         left = max(1.0, options.timeout_s - (time.monotonic() - started))
         look = Look(channel, launch, first, Options(options.stacks, options.logs, left), case)
         _follow(look, screen=screen and sys.stdout.isatty())
@@ -128,7 +128,8 @@ def _follow(look: Look, *, screen: bool) -> None:
             live.update(Text.from_ansi(terminal.render(report, width=columns(), colour=True)), refresh=True)
 
 
-def _open_case(path: Path, header: Header) -> CaseWriter:
+def open_case(path: Path, header: Header) -> CaseWriter:
+    """A new case file. Raises Stop with what is wrong with the path."""
     try:
         return CaseWriter(path, header)
     except FileExistsError:

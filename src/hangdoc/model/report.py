@@ -141,6 +141,8 @@ class RankRow:
     phase: Optional[Phase]
     mechanism: Mechanism
     group: int
+    since_s: Optional[float] = None  # how long its thread has been where it is, at least
+    quiet_s: Optional[float] = None  # how long nothing of it has moved; None when too little was seen to say
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from .safe import clean
 from .wording import CERTAINTY_WORDS, MECHANISM_WORDS, REASON_WORDS, VERDICT_WORDS, duration, plural, rate
 
 NARROWEST, WIDEST = 60, 200
-_STYLES: dict[Verdict, str] = {
+STYLES: dict[Verdict, str] = {
     "ready": "bold green",
     "progressing": "bold green",
     "slow": "bold yellow",
@@ -73,7 +73,7 @@ def text(value: str, limit: int = 400, style: str = "") -> Text:
 def _title(report: Report) -> Iterator[Text]:
     if report.hangdoc.provisional:
         yield Text("PROVISIONAL: still looking, this may change", style="reverse")
-    first = Text(report.verdict.upper(), style=_STYLES[report.verdict])
+    first = Text(report.verdict.upper(), style=STYLES[report.verdict])
     if report.verdict != "undecided":  # how sure one is of knowing too little says nothing
         first.append(f" ({CERTAINTY_WORDS[report.confidence]})", style="not bold")
     first.append(f"  {clean(headline(report), 200)}", style="not bold default")

@@ -1,0 +1,124 @@
+"""What a watch looks at in which tick: cheap facts every second, dear ones only of members that are still or behind.
+
+Pure: instants and what was seen go in, a plan comes out. All times are seconds of one monotonic clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ..analysis.history import Track
+
+TICK_S = 1.0  # processes and logs
+THREADS_S = 5.0  # threads of every needed member
+HEALTH_S = 5.0  # SGLang's health check runs a token
+FRESH_S = 9.0  # a member that has just become still: its threads every tick, until a definite fact could be stable
+STACKS_S = 4.5  # of who is behind, or spends CPU that no counter explains: three looks within the window of judging
+CALM_S = 15.0  # stacks of others that are still; descriptors, sockets and host facts while nobody is still
+SURROUNDINGS_S = 5.0  # the same while somebody is behind and still
+COUNTED_S = 4.0  # a counter that moved so recently explains a member's CPU time
+IDLE_CPU = 0.1  # CPU seconds per second below which a member may have come to a stop; the judge's floor is lower
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One question to the agent."""
+
+    probes: tuple[str, ...]
+    thread_pids: tuple[int, ...] = ()
+    stack_pids: tuple[int, ...] = ()
+
+
+@dataclass
+class Cadence:
+    """When each thing was last looked at, and who has been still since when."""
+
+    stacks: bool = True
+    still: dict[int, float] = field(default_factory=dict)
+    _threads_at: float = float("-inf")
+    _health_at: float = float("-inf")
+    _around_at: float = float("-inf")
+    _stacks_at: dict[int, float] = field(default_factory=dict)
+    _environ: bool = False
+
+    def saw(self, tracks: Mapping[int, Track], needed: Iterable[int]) -> list[int]:
+        """Take note of a tick. Returns those needed members that have just become still."""
+        fresh = []
+        alive = {pid for pid in needed if pid in tracks and tracks[pid].gone is None and tracks[pid].died is None}
+        for pid in alive:
+            track = tracks[pid]
+            if not _came_to_a_stop(track):
+                self.still.pop(pid, None)
+            elif pid not in self.still:
+                self.still[pid] = track.ticks[-1].at
+                fresh.append(pid)
+        for known in (self.still, self._stacks_at):
+            for pid in set(known) - alive:
+                del known[pid]
+        return sorted(fresh)
+
+    def plan(
+        self,
+        now: float,
+        tracks: Mapping[int, Track],
+        needed: Collection[int],
+        behind: int | None = None,
+        pending: Collection[int] = (),
+    ) -> Plan:
+        """What to ask at `now`. `behind`: who the launch waits for; `pending`: definite facts that must prove stable."""
+        alive = [pid for pid in needed if pid in tracks and tracks[pid].gone is None and tracks[pid].died is None]
+        probes = ["processes", "logs"]
+        if not self._environ and tracks:
+            self._environ = True
+            probes.append("environ")
+        if now - self._health_at >= HEALTH_S:
+            self._health_at = now
+            probes.append("health")
+        looked = {pid for pid in alive if now - self.still.get(pid, now - FRESH_S - 1) <= FRESH_S or pid in pending}
+        if now - self._threads_at >= THREADS_S:
+            self._threads_at = now
+            looked |= set(alive)
+        stacks = (
+            {pid for pid in alive if self._stacks_due(now, tracks[pid], behind=pid == behind)} if self.stacks else set()
+        )
+        for pid in stacks:
+            self._stacks_at[pid] = now
+        looked |= stacks
+        if now - self._around_at >= (SURROUNDINGS_S if behind in self.still or pending else CALM_S):
+            self._around_at = now
+            probes += ["fds", "sockets", "host"]
+        if looked:
+            probes.append("threads")
+        if stacks:
+            probes.append("stacks")
+        return Plan(tuple(probes), tuple(sorted(looked)), tuple(sorted(stacks)))
+
+    def at_once(self, fresh: Collection[int]) -> Plan:
+        """What to ask about members that have just become still, without waiting for the next tick."""
+        wanted = tuple(sorted(fresh))
+        return Plan(("processes", "threads", "fds"), wanted)
+
+    def _stacks_due(self, now: float, track: Track, *, behind: bool) -> bool:
+        pid = track.member.pid
+        last = self._stacks_at.get(pid)
+        if last is None:
+            return len(track.ticks) > 1
+        since = self.still.get(pid)
+        if since is not None and last < since and now - since >= TICK_S:
+            return True  # what was seen of it is from before it came to a stop
+        counted = max((at for channel, at in track.moved.items() if channel != "cpu"), default=float("-inf"))
+        quiet = not track.ticks or track.ticks[-1].at - counted > COUNTED_S
+        if behind and (quiet or since is not None):
+            return now - last >= STACKS_S
+        if since is None and quiet:  # it spends CPU time, and only its stacks tell on what
+            return now - last >= STACKS_S
+        return now - last >= CALM_S
+
+
+def _came_to_a_stop(track: Track) -> bool:
+    if len(track.ticks) < 2:
+        return False
+    before, last = track.ticks[-2], track.ticks[-1]
+    rate = (last.cpu - before.cpu) / max(last.at - before.at, 0.001)
+    return rate < IDLE_CPU and all(at < last.at for at in track.moved.values())
