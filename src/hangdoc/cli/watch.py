@@ -125,7 +125,8 @@ class _Session:
                 case = open_case(
                     Path(self.save), Header("hangdoc.case/1", __version__, first.at, launch.root, launch.host)
                 )
-            logs = (self.log,) if self.log and not self.child else ()
+            # The command's log is named, too: once it has ended, no descriptor tells of it.
+            logs = (str(self.child.log),) if self.child else (self.log,) if self.log else ()
             options = WatchOptions(
                 Options(self.stacks, logs),
                 self.timeout,
