@@ -33,6 +33,7 @@ class Ticker:
         self.nursery = nursery or Nursery()
         self.root = root
         self.tables: Dict[Identity, Dict[str, Any]] = {}
+        self.undecoded: Set[Identity] = set()  # whose table has threads that were read without the step "waits"
         self.blocked: Dict[Tuple[Identity, str], float] = {}  # step that got stuck -> when it may be tried again
         self.parents: Dict[int, int] = {}
         self.deaths = Deaths(root)
@@ -114,7 +115,10 @@ class Ticker:
             probes.add("processes")
         if {"logs", "sockets"} & set(ask.probes):
             probes.add("fds")
-        return [step for step, (probe, _) in STEPS.items() if probe in probes or step == "state"]
+        steps = [step for step, (probe, _) in STEPS.items() if probe in probes or step == "state"]
+        if ask.wait_pids is not None and process.pid not in ask.wait_pids:
+            steps = [step for step in steps if step != "waits"]
+        return steps
 
     def look_at(
         self, ask: Ask, members: Mapping[int, Process], deadline: float, unseen: List[Any]
@@ -136,7 +140,9 @@ class Ticker:
             asked[pid] = [one for one in steps if one not in stuck and not (harmless and STEPS[one][1])]
             others = bool(ask.thread_pids) and pid not in ask.thread_pids
             standard = "sockets" not in ask.probes and ("fds" not in ask.probes or others)  # for their logs alone
-            previous = self.tables.get(identity, {})
+            # What did not run since a look without "waits" has never been decoded: then every thread is read anew.
+            undecoded = "waits" in asked[pid] and identity in self.undecoded
+            previous = {} if undecoded else self.tables.get(identity, {})
             looks[pid] = Look(self.root, process, asked[pid], previous, ask.check_files, standard)
         outcomes = {pid: _here(looks.pop(pid)) for pid in members if _cheap(asked[pid], looks[pid])}
         outcomes.update(self.nursery.run_all(looks, deadline))
@@ -148,7 +154,7 @@ class Ticker:
                 plain[pid] = built
             if built is not None or pid in ask.pids:  # that a helper of a member has ended is nothing unseen
                 unseen.extend(said)
-        self.keep_tables(plain, members)
+        self.keep_tables(plain, members, asked)
         return plain
 
     def put_together(
@@ -178,20 +184,29 @@ class Ticker:
                 unseen.append(_lost(step, "skipped", f"{step}: after {lost[0]}, which did not answer", process.pid))
         return plain
 
-    def keep_tables(self, plain: Mapping[int, Mapping[str, Any]], members: Mapping[int, Process]) -> None:
+    def keep_tables(
+        self, plain: Mapping[int, Mapping[str, Any]], members: Mapping[int, Process], asked: Mapping[int, List[str]]
+    ) -> None:
         """Remember the thread tables; forget those of processes that are gone."""
         alive = {(pid, one.start) for pid, one in members.items()}
         self.tables = {identity: table for identity, table in self.tables.items() if identity in alive}
         self.words = {identity: one for identity, one in self.words.items() if identity in alive}
         self.blocked = {key: until for key, until in self.blocked.items() if key[0] in alive}
         for pid, one in plain.items():
-            if "threads" in one:
-                self.tables[(pid, members[pid].start)] = one["threads"]
+            identity = (pid, members[pid].start)
+            if "threads" not in one:
+                continue
+            if "waits" in asked[pid]:
+                self.undecoded.discard(identity)
+            elif one["threads"] != self.tables.get(identity):
+                self.undecoded.add(identity)
+            self.tables[identity] = one["threads"]
+        self.undecoded &= alive
 
 
 def _cheap(steps: List[str], look: Look) -> bool:
     """Whether a child would cost more than the reading, which never blocks."""
-    return steps == ["state"] or (steps == ["state", "fds"] and look.standard_fds_only)
+    return set(steps) <= ({"state", "table", "fds"} if look.standard_fds_only else {"state", "table"})
 
 
 def _here(look: Task) -> Outcome:

@@ -110,11 +110,13 @@ def _ready(view: View, needed: Sequence[Picture]) -> Judgement | None:
         return Judgement(
             "ready", "likely", phase="ready", reasons=("the ranks of this node wait for work in their loop",)
         )
-    silent = [history.now - since for port, since in history.health_silent_since.items() if port in answers]
     everyone = (*view.logbook.by_member.values(), view.logbook.others)
-    said_ready = any(mark.phase == "ready" for written in everyone for mark, _ in written.marks)
-    if said_ready and silent and max(silent) >= floors.HEALTH_SILENT_S:
-        why = f"the log says that it is ready, but the health path has been silent for {max(silent):.0f} s"
+    said = min((one.marked["ready"] for one in everyone if "ready" in one.marked), default=None)
+    since = [at for port, at in history.health_silent_since.items() if port in answers]
+    # Before the line came, silence was as it should be.
+    silent = history.now - max(min(since), said) if since and said is not None else 0.0
+    if silent >= floors.HEALTH_SILENT_S:
+        why = f"the log says that it is ready, but the health path has been silent for {silent:.0f} s"
         culprit = [one for one in needed if one.member.pid == view.launch.root]
         return _because(view, "hung", "likely", culprit, [why])
     return None

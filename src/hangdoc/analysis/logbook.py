@@ -36,6 +36,7 @@ class Written:
     last_line_at: float | None = None  # wall clock by the line's own time, else when it was seen to be new
     last_new: float | None = None  # monotonic instant at which a line of a new template or a mark was seen
     bars: dict[str, lines.Bar] = field(default_factory=dict)  # template of a progress bar -> n of m
+    marked: dict[Phase, float] = field(default_factory=dict)  # phase -> monotonic instant of the look that read a mark
     seen_pid: bool = False  # its pid stood in a prefix
 
     def phase(self, phases: tuple[Phase, ...]) -> Phase | None:
@@ -138,11 +139,11 @@ class Logbook:
             if started is not None and at is not None and at < started - 5:
                 continue  # an earlier start wrote into the same file
             mine.append(text)
-            self._line(reader.read(text), at, None if first else sample.mono, launch)
+            self._line(reader.read(text), at, None if first else sample.mono, launch, sample.mono)
         state.tail.extend(mine)
         self.tracebacks.read(mine, self.profile, sample.mono)
 
-    def _line(self, line: lines.Line, at: float | None, seen: float | None, launch: Launch) -> None:
+    def _line(self, line: lines.Line, at: float | None, seen: float | None, launch: Launch, now: float) -> None:
         member = writer_of(line, launch, self.profile)
         written = self.others if member is None else self.by_member.setdefault(member.pid, Written())
         written.seen_pid = written.seen_pid or line.writer.pid is not None
@@ -152,6 +153,7 @@ class Logbook:
             self.fatal.append(line.text)
         if line.mark is not None and sum(one is line.mark for one, _ in written.marks) < _SAME:
             written.marks.append((line.mark, at))
+            written.marked.setdefault(line.mark.phase, now)
         shape = template(line.message)
         new = shape not in self._templates
         if new and len(self._templates) < _TEMPLATES:

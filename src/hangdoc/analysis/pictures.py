@@ -42,7 +42,9 @@ def picture(view: View, track: Track) -> Picture:
         nstid=thread.nstid if thread else None,
     )
     if track.gone is not None or track.died is not None or process.state in ("Z", "X"):
-        return replace(base, mechanism="dead", detail=f"it {how(process.exit_code)}", moving=False, definite=True)
+        return replace(
+            base, mechanism="dead", detail=f"it {how(process.exit_code)}", moving=False, definite=True, stack=None
+        )
     stopped = halted(view, track, base)
     if stopped is not None:
         return stopped

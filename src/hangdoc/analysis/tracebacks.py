@@ -20,6 +20,7 @@ class Tracebacks:
     text: list[str] = field(default_factory=list)  # lines of the first
     seen: float | None = None  # monotonic instant of the look that read the first
     count: int = 0
+    _unfinished: bool = False  # the first has no end yet
     _open: list[str] = field(default_factory=list)  # from the beginning of one that has no end yet
 
     def read(self, fresh: Sequence[str], profile: Profile, now: float) -> None:
@@ -29,13 +30,12 @@ class Tracebacks:
         every = [*self._open, *fresh]
         found = lines.tracebacks(every, profile)
         self._open = []
-        if found and not found[-1].exception and len(every) - found[-1].start < _OPEN:
-            self._open = every[found[-1].start :]
-            found = found[:-1]
-            if self.first is None and not found:
-                self.seen = self.seen if self.seen is not None else now
-        if found and self.first is None:
+        unfinished = bool(found) and not found[-1].exception and len(every) - found[-1].start < _OPEN
+        if found and (self.first is None or self._unfinished):
             one = self.first = found[0]
             self.text = every[one.start : one.end][-_LINES:]
-            self.seen = self.seen if self.seen is not None else now
-        self.count += len(found)
+            self.seen = now if self.seen is None else self.seen
+            self._unfinished = unfinished and len(found) == 1  # its end may come with the next lines
+        if unfinished:
+            self._open = every[found[-1].start :]
+        self.count += len(found) - unfinished

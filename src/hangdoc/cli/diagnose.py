@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from enum import Enum
 from pathlib import Path
 
 import typer
@@ -23,21 +22,8 @@ from ..session import target
 from ..session.casefile import CaseWriter, Header
 from ..session.look import Look, Options
 from . import exits
+from .options import FailOn, Stacks, open_case
 from .replay import report_of_case
-
-
-class Stacks(str, Enum):
-    """Whether Python stacks are read."""
-
-    auto = "auto"
-    none = "none"
-
-
-class FailOn(str, Enum):
-    """The mildest verdict that ends with status 1."""
-
-    slow = "slow"
-    suspect = "suspect"
 
 
 def command(  # noqa: PLR0913, PLR0917 - typer reads the options from the signature
@@ -126,15 +112,3 @@ def _follow(look: Look, *, screen: bool) -> None:
         for _ in look.run():
             report = look.diagnosis.report(__version__, ended=False)
             live.update(Text.from_ansi(terminal.render(report, width=columns(), colour=True)), refresh=True)
-
-
-def open_case(path: Path, header: Header) -> CaseWriter:
-    """A new case file. Raises Stop with what is wrong with the path."""
-    try:
-        return CaseWriter(path, header)
-    except FileExistsError:
-        raise exits.Stop(
-            f"{path} exists already", "a case is never overwritten: choose another name", exits.USAGE
-        ) from None
-    except OSError as error:
-        raise exits.Stop(f"{path} cannot be written: {error.strerror}", "", exits.USAGE) from None

@@ -7,7 +7,8 @@ from pathlib import Path
 import typer
 
 from . import exits
-from .diagnose import FailOn, show
+from .diagnose import show
+from .options import FailOn
 from .replay import report_of_case
 
 

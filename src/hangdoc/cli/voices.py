@@ -12,7 +12,6 @@ from typing import Protocol
 from ..codec import encode, report_json
 from ..model.report import Report
 from ..model.watching import Event, Moment
-from ..report import live, terminal
 from ..report.safe import clean
 from . import screen
 
@@ -100,7 +99,7 @@ class Live:
     """A screen that is drawn again at each tick, in the size that the terminal has then."""
 
     def __init__(self, *, note: str | None = None, verbose: bool = False) -> None:
-        from rich.console import Console
+        from rich.console import Console  # rich and all that draws cost 0.1 s, which `--json` need not pay
         from rich.live import Live as RichLive
 
         self._console = Console(highlight=False, markup=False, emoji=False, no_color=not screen.colour())
@@ -115,6 +114,8 @@ class Live:
         if self._live is None:
             Plain().events(events, moment)
             return
+        from ..report import live
+
         width, height = self._console.size
         now = replace(moment(), lines=list(self._newest), note=self._note)
         self._live.update(live.screen(now, width=width, height=height), refresh=True)
@@ -128,6 +129,8 @@ class Live:
     def report(self, report: Report) -> None:
         """Show the report in place of the screen."""
         self.close()
+        from ..report import terminal
+
         width = self._console.size.width
         screen.write(terminal.render(report, width=width, colour=screen.colour(), verbose=self._verbose))
 

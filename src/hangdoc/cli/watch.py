@@ -22,7 +22,7 @@ from ..session.look import Options
 from ..session.outlets import Notifier, Textfile, run_with_report
 from ..session.watch import Watch, WatchOptions
 from . import exits, screen, voices
-from .diagnose import FailOn, Stacks, open_case
+from .options import FailOn, Stacks, open_case
 
 _LINES_S = 0.5  # how often the command's output is looked at after the start
 

@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 
 from ..analysis.history import Track
 
-TICK_S = 1.0  # processes and logs
+TICK_S = 1.0  # processes
+LOGS_S = 2.0
 THREADS_S = 5.0  # threads of every needed member
 HEALTH_S = 5.0  # SGLang's health check runs a token
+EARLY_HEALTH_S = 15.0  # before the port can be open
 FRESH_S = 9.0  # a member that has just become still: its threads every tick, until a definite fact could be stable
 STACKS_S = 4.5  # of who is behind, or spends CPU that no counter explains: three looks within the window of judging
-CALM_S = 15.0  # stacks of others that are still; descriptors, sockets and host facts while nobody is still
+CALM_S = 30.0  # stacks of others that are still; descriptors, sockets and host facts while all goes well
 SURROUNDINGS_S = 5.0  # the same while somebody is behind and still
 COUNTED_S = 4.0  # a counter that moved so recently explains a member's CPU time
 IDLE_CPU = 0.1  # CPU seconds per second below which a member may have come to a stop; the judge's floor is lower
@@ -28,6 +30,7 @@ class Plan:
     probes: tuple[str, ...]
     thread_pids: tuple[int, ...] = ()
     stack_pids: tuple[int, ...] = ()
+    wait_pids: tuple[int, ...] = ()  # whose blocked calls are decoded, which takes a child of the agent
 
 
 @dataclass
@@ -36,6 +39,7 @@ class Cadence:
 
     stacks: bool = True
     still: dict[int, float] = field(default_factory=dict)
+    _logs_at: float = float("-inf")
     _threads_at: float = float("-inf")
     _health_at: float = float("-inf")
     _around_at: float = float("-inf")
@@ -65,55 +69,66 @@ class Cadence:
         needed: Collection[int],
         behind: int | None = None,
         pending: Collection[int] = (),
+        *,
+        near: bool = True,
     ) -> Plan:
-        """What to ask at `now`. `behind`: who the launch waits for; `pending`: definite facts that must prove stable."""
+        """What to ask at `now`.
+
+        `behind`: who the launch waits for; `pending`: whose definite facts must prove stable; `near`: the port may be
+        open by now.
+        """
         alive = [pid for pid in needed if pid in tracks and tracks[pid].gone is None and tracks[pid].died is None]
-        probes = ["processes", "logs"]
+        probes = ["processes", *self._around(now, behind, pending, near=near)]
         if not self._environ and tracks:
             self._environ = True
             probes.append("environ")
-        if now - self._health_at >= HEALTH_S:
-            self._health_at = now
-            probes.append("health")
-        looked = {pid for pid in alive if now - self.still.get(pid, now - FRESH_S - 1) <= FRESH_S or pid in pending}
+        looked = {pid for pid in alive if now - self.still.get(pid, now - FRESH_S - 1) <= FRESH_S}
+        decoded = {pid for pid in alive if pid in pending}
         if now - self._threads_at >= THREADS_S:
             self._threads_at = now
             looked |= set(alive)
+            decoded |= self.still.keys()
         stacks = (
             {pid for pid in alive if self._stacks_due(now, tracks[pid], behind=pid == behind)} if self.stacks else set()
         )
         for pid in stacks:
             self._stacks_at[pid] = now
-        looked |= stacks
-        if now - self._around_at >= (SURROUNDINGS_S if behind in self.still or pending else CALM_S):
-            self._around_at = now
-            probes += ["fds", "sockets", "host"]
+        looked |= stacks | decoded
         if looked:
             probes.append("threads")
         if stacks:
             probes.append("stacks")
-        return Plan(tuple(probes), tuple(sorted(looked)), tuple(sorted(stacks)))
+        return Plan(tuple(probes), tuple(sorted(looked)), tuple(sorted(stacks)), tuple(sorted(decoded)))
 
     def at_once(self, fresh: Collection[int]) -> Plan:
         """What to ask about members that have just become still, without waiting for the next tick."""
         wanted = tuple(sorted(fresh))
-        return Plan(("processes", "threads", "fds"), wanted)
+        return Plan(("processes", "threads", "fds"), wanted, (), wanted)
+
+    def _around(self, now: float, behind: int | None, pending: Collection[int], *, near: bool) -> list[str]:
+        probes = []
+        if now - self._logs_at >= LOGS_S - TICK_S / 2:
+            self._logs_at = now
+            probes.append("logs")
+        if now - self._health_at >= (HEALTH_S if near else EARLY_HEALTH_S):
+            self._health_at = now
+            probes.append("health")
+        stuck = pending or (behind in self.still and now - self.still[behind] > COUNTED_S)
+        if now - self._around_at >= (SURROUNDINGS_S if stuck else CALM_S):
+            self._around_at = now
+            probes += ["fds", "sockets", "host"]
+        return probes
 
     def _stacks_due(self, now: float, track: Track, *, behind: bool) -> bool:
         pid = track.member.pid
-        last = self._stacks_at.get(pid)
-        if last is None:
-            return len(track.ticks) > 1
-        since = self.still.get(pid)
+        last, since = self._stacks_at.get(pid, float("-inf")), self.still.get(pid)
+        counted = max((at for channel, at in track.moved.items() if channel != "cpu"), default=track.first)
+        quiet = now - counted > COUNTED_S
         if since is not None and last < since and now - since >= TICK_S:
             return True  # what was seen of it is from before it came to a stop
-        counted = max((at for channel, at in track.moved.items() if channel != "cpu"), default=float("-inf"))
-        quiet = not track.ticks or track.ticks[-1].at - counted > COUNTED_S
-        if behind and (quiet or since is not None):
-            return now - last >= STACKS_S
-        if since is None and quiet:  # it spends CPU time, and only its stacks tell on what
-            return now - last >= STACKS_S
-        return now - last >= CALM_S
+        if (behind and (quiet or since is not None)) or (since is None and quiet):
+            return now - last >= STACKS_S  # only its stacks tell on what it spends its time
+        return now - last >= CALM_S and since is not None
 
 
 def _came_to_a_stop(track: Track) -> bool:

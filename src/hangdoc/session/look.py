@@ -105,6 +105,7 @@ class Look:
         check_files: tuple[str, ...] = (),
         thread_pids: tuple[int, ...] = (),
         stack_pids: tuple[int, ...] | None = None,
+        wait_pids: tuple[int, ...] | None = None,
     ) -> None:
         """Ask one question about the launch and take the answer in. `stack_pids`: None is every needed member that lives."""
         self._id += 1
@@ -122,6 +123,7 @@ class Look:
                     tuple(one.pid for one in launch.needed if one.pid not in gone) if stack_pids is None else stack_pids
                 ),
                 thread_pids=thread_pids,
+                wait_pids=wait_pids,
                 logs=self.options.logs,
                 log_offsets=self.diagnosis.log_offsets(),
                 health=health,

@@ -29,6 +29,7 @@ _PENDING_S = 0.1  # beyond the time for which a definite fact must hold
 _SERIOUS: tuple[Verdict, ...] = ("suspect", "hung")
 _MOVES: tuple[Verdict, ...] = ("progressing", "slow", "ready")
 _FINAL: tuple[Verdict, ...] = ("ready", "crashed", "hung")
+_LATE: set[Phase] = {"graph-capture", "frontend-init", "http-listen", "warmup", "ready"}
 _EVENTS = 50
 
 
@@ -59,6 +60,7 @@ class Watch:
         self.moved_at = time.monotonic()  # when the launch was last seen to make progress
         self._said: Verdict | None = None  # the last serious verdict, until it is taken back
         self._told: tuple[object, ...] = ()
+        self._ahead = time.monotonic() - first.mono  # of our clock before the host's, which may be another machine
         self._members: dict[int, Member] = {}
         self._ended: set[int] = set()
         self._engine = ""
@@ -90,6 +92,10 @@ class Watch:
         if self.judgement.verdict == "hung":
             self.look.last_questions()
         elif self.judgement.verdict == "crashed":
+            # Nobody is left whose descriptors would lead to the log.
+            known = tuple(log.path for log in self.report().logs if log.via in ("file", "tee", "container", "option"))
+            options = self.look.options
+            self.look.options = replace(options, logs=tuple(dict.fromkeys((*options.logs, *known))))
             self.look.ask(("processes", "logs", "host"), _DEADLINE_S)
         report = self.diagnosis.report(__version__, ended=False)
         about = replace(report.hangdoc, provisional=False)
@@ -103,18 +109,24 @@ class Watch:
 
     def _tick(self, now: float) -> None:
         history = self.diagnosis.history
+        now -= self._ahead
         needed = self._needed()
         behind = self.judgement.behind.member.pid if self.judgement.behind else None
         pending = [pid for pid in needed if self._is_pending(pid)] if self.judgement.pending else []
-        plan = self.cadence.plan(now, history.tracks, needed, behind, pending)
-        self.look.ask(plan.probes, _DEADLINE_S, (), plan.thread_pids, plan.stack_pids)
+        plan = self.cadence.plan(now, history.tracks, needed, behind, pending, near=self._near())
+        self.look.ask(plan.probes, _DEADLINE_S, (), plan.thread_pids, plan.stack_pids, plan.wait_pids)
         history = self.diagnosis.history  # another one when an engine was recognised
+        self._ahead = time.monotonic() - history.now
         fresh = self.cadence.saw(history.tracks, self._needed())
-        later = set(fresh) - set(plan.thread_pids if "threads" in plan.probes else ())
+        later = set(fresh) - set(plan.wait_pids)
         if later:
             at_once = self.cadence.at_once(later)
-            self.look.ask(at_once.probes, _DEADLINE_S, (), at_once.thread_pids, ())
+            self.look.ask(at_once.probes, _DEADLINE_S, (), at_once.thread_pids, (), at_once.wait_pids)
         self.judgement = self.diagnosis.judgement()
+
+    def _near(self) -> bool:
+        """Whether the port may be open: always with an engine that nobody knows."""
+        return self._engine in ("", "unknown") or bool(_LATE & set(self.phases)) or self.judgement.phase is None
 
     def _needed(self) -> tuple[int, ...]:
         launch = self.diagnosis.launch or self.look.launch
