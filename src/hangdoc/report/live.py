@@ -18,6 +18,7 @@ from .wording import CERTAINTY_WORDS, MECHANISM_WORDS, duration, size
 
 _STEP = {"done": "green", "now": "bold", "next": "dim"}
 _ROWS = 16  # members that get a row of their own; the others are counted
+_LABEL = 9  # columns of "Next line"
 _MOVES_S = 2.0  # quiet for less than this is moving
 
 
@@ -42,8 +43,8 @@ def screen(moment: Moment, *, width: int, height: int = 40) -> RenderableType:
     parts.append(_members(report, width, max(4, min(_ROWS, height - 18))))
     parts.append(Text())
     grid = Table.grid(padding=(0, 2, 0, 0), expand=False)
-    grid.add_column(no_wrap=True, style="bold")
-    grid.add_column(overflow="ellipsis", no_wrap=True)
+    grid.add_column(no_wrap=True, style="bold", min_width=_LABEL)
+    grid.add_column(overflow="ellipsis", no_wrap=True, max_width=width - _LABEL - 4)
     for name, text in _facts(moment, lines=max(1, min(8, height - 24))):
         grid.add_row(name, text)
     parts.append(grid)
@@ -82,32 +83,39 @@ def _phases(steps: Sequence[PhaseStep]) -> Text:
 
 
 def _members(report: Report, width: int, rows: int) -> Table:
-    wide, wider = width >= 80, width >= 100
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
-    table.add_column("member", no_wrap=True)
-    if wider:
-        table.add_column("pid", no_wrap=True, justify="right")
-    table.add_column("phase", no_wrap=True)
-    table.add_column("does", no_wrap=True, overflow="ellipsis", ratio=1 if width < WIDEST else None)
-    table.add_column("still", no_wrap=True, justify="right")
-    if wide:
-        table.add_column("cpu", no_wrap=True, justify="right")
-        table.add_column("memory", no_wrap=True, justify="right")
     by_pid = {row.pid: row for row in report.processes}
     named = {one.pid for one in report.culprits}
     shown = _chosen(report.ranks, named, rows)
-    for row in shown:
-        process = by_pid.get(row.pid)
-        cells = [clean(f"{row.role} {row.rank}".strip(), 40)]
-        if wider:
-            cells.append(str(row.pid))
-        cells += [row.phase or "", _does(row, process), _still(row)]
-        if wide:
-            cells += _costs(process)
-        table.add_row(*map(Text, cells), style="bold red" if row.pid in named else "")
+    cells = [_cells(row, by_pid.get(row.pid), width) for row in shown]
+    names = [name for name, least in _COLUMNS.items() if width >= least]
+    # The one column that may be cut is the one that says what a member does: the others are as wide as their cells.
+    widths = [
+        max((len(one) for one in [name, *column]), default=0) for name, column in zip(names, zip(*cells), strict=False)
+    ]
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
+    for number, name in enumerate(names):
+        fixed = widths[number] if number < len(widths) else len(name)
+        if name == "does":
+            fixed = min(fixed, max(10, width - sum(widths) + fixed - 2 * len(names)))
+        right = "right" if name in _RIGHT else "left"
+        table.add_column(name, no_wrap=True, overflow="ellipsis", width=fixed, justify=right)  # type: ignore[arg-type]
+    for row, words in zip(shown, cells, strict=True):
+        table.add_row(*map(Text, words), style="bold red" if row.pid in named else "")
     if len(report.ranks) > len(shown):
-        table.add_row(Text(f"and {len(report.ranks) - len(shown)} more", style="dim"))
+        table.add_row(Text(f"+{len(report.ranks) - len(shown)} more", style="dim"))
     return table
+
+
+# column -> terminal width from which it is shown
+_COLUMNS = {"member": 0, "pid": 100, "phase": 0, "does": 0, "still": 0, "cpu": 80, "memory": 80}
+_RIGHT = frozenset({"pid", "still", "cpu", "memory"})
+
+
+def _cells(row: RankRow, process: ProcessRow | None, width: int) -> list[str]:
+    name = clean(f"{row.role} {row.rank}".strip(), 24)
+    pid = [str(row.pid)] if width >= _COLUMNS["pid"] else []
+    costs = _costs(process) if width >= _COLUMNS["cpu"] else []
+    return [name, *pid, row.phase or "", _does(row, process), _still(row), *costs]
 
 
 def _chosen(rows: Sequence[RankRow], named: set[int], limit: int) -> list[RankRow]:
@@ -154,7 +162,10 @@ def _facts(moment: Moment, *, lines: int) -> Iterator[tuple[str, Text]]:
         yield ("Output" if number == 0 else ""), Text(clean(line.strip(), 400))
     if report.phase and report.phase.next_line and report.verdict != "ready":
         yield "Next line", Text(clean(report.phase.next_line, 200))
-    ports = [f"{one.port} {one.state}" + (f" ({clean(one.health, 40)})" if one.health else "") for one in report.ports]
+    ports = [
+        f"{one.port} {clean(one.state, 40)}" + (f" ({clean(one.health, 40)})" if one.health else "")
+        for one in report.ports
+    ]
     if ports:
         yield "Ports", Text(" · ".join(ports[:6]))
     if moment.note:

@@ -25,7 +25,9 @@ def environment(**more: str) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def watching(*words: str, env: dict[str, str] | None = None, cwd: Path | None = None) -> Iterator[subprocess.Popen[str]]:
+def watching(
+    *words: str, env: dict[str, str] | None = None, cwd: Path | None = None
+) -> Iterator[subprocess.Popen[str]]:
     """`hangdoc watch WORDS…` with its output in pipes; ended with all of its descendants at the end."""
     process = subprocess.Popen(
         [*WATCH, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env or environment(), cwd=cwd

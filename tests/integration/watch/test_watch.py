@@ -31,7 +31,7 @@ def test_a_hang_is_called_soon_and_its_culprit_named(tmp_path: Path) -> None:
         with watching(str(stage.pid), "--json", "--save", str(tmp_path / "hang.case")) as watch:
             out, err = watch.communicate(timeout=90)
         ended = time.time()
-        planted_at = os.stat(stage._stamp).st_mtime
+        planted_at = stage._stamp.stat().st_mtime
         said = objects(out)
         assert watch.returncode == 1, err
         assert said[-1]["verdict"] == "hung"
@@ -42,18 +42,19 @@ def test_a_hang_is_called_soon_and_its_culprit_named(tmp_path: Path) -> None:
     assert verdicts[-1] == "hung"
     assert said[0]["event"] == "launch"
     again = subprocess.run(
-        [sys.executable, "-m", "hangdoc", "report", str(tmp_path / "hang.case"), "--json"], capture_output=True, check=False
+        [sys.executable, "-m", "hangdoc", "report", str(tmp_path / "hang.case"), "--json"],
+        capture_output=True,
+        check=False,
     )
     assert objects(again.stdout.decode())[0]["verdict"] == "hung"
 
 
 def test_a_killed_rank_is_a_crash_with_its_signal() -> None:
-    with Stage(hang=True) as stage:
-        with watching(str(stage.pid), "--json") as watch:
-            rank = until_scheduler(stage.pid, 0)
-            time.sleep(1.5)  # the watch has seen it
-            os.kill(rank, signal.SIGKILL)
-            out, _ = watch.communicate(timeout=60)
+    with Stage(hang=True) as stage, watching(str(stage.pid), "--json") as watch:
+        rank = until_scheduler(stage.pid, 0)
+        time.sleep(1.5)  # the watch has seen it
+        os.kill(rank, signal.SIGKILL)
+        out, _ = watch.communicate(timeout=60)
     report = objects(out)[-1]
     assert watch.returncode == 5
     assert report["verdict"] == "crashed"
@@ -94,7 +95,9 @@ def test_a_launch_that_starts_again_is_said_and_followed(tmp_path: Path) -> None
                 root = said[-1].get("data", {}).get("root")
                 if said[-1].get("event") == "phase" and not killed:
                     killed = True
-                    root = next(one["data"]["root"] for one in said if one.get("event") == "launch" and one["data"]["port"])
+                    root = next(
+                        one["data"]["root"] for one in said if one.get("event") == "launch" and one["data"]["port"]
+                    )
                     os.kill(root, signal.SIGKILL)
             watch.wait(60)
         restarts = [one for one in said if one.get("event") == "restart"]
@@ -200,7 +203,7 @@ def test_a_real_terminal_is_drawn_resized_and_left_as_it_was() -> None:
             _resize(terminal, 120)
             wide = _read(terminal, lambda seen: b"scheduler TP1" in seen and b"weight-load" in seen)
             _resize(terminal, 60)
-            rest = _read(terminal, lambda seen: False)
+            rest = _read(terminal, lambda _: False)
             _, status = os.waitpid(pid, 0)
         finally:
             kill([pid])
