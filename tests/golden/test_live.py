@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -62,12 +63,12 @@ def crowd() -> Moment:
     return Moment(replace(hung(), ranks=rows), STEPS)
 
 
-MOMENTS = {
-    "suspect": suspect,
-    "moving": moving,
-    "crowd": crowd,
-    "hostile": lambda: Moment(hostile(), [], ["\x1b[2J\u202e"]),
-}
+def foreign() -> Moment:
+    """Every text of others tries to harm."""
+    return Moment(hostile(), [], ["\x1b[2J\u202e"])
+
+
+MOMENTS: dict[str, Callable[[], Moment]] = {"suspect": suspect, "moving": moving, "crowd": crowd, "hostile": foreign}
 
 
 @pytest.mark.parametrize("width", WIDTHS)

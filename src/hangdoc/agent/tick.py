@@ -22,7 +22,9 @@ from .scan import scan
 _FIRST_SHARE = 0.4  # of the deadline for the processes themselves; sockets, logs, stacks and health have the rest
 _ANSWER_S = 0.1  # kept back for writing the answer
 _RETRY_S = 30.0  # a step that blocked is left alone for so long
-_WORDS_S = 10.0  # a command line is read again after so long, or when the name beside it (comm) changes
+# A command line is read again when the name beside it (comm) changes; else once after 10 s, for an exec may keep that
+# name, and then now and then.
+_WORDS_S, _WORDS_LATER_S = 10.0, 60.0
 Identity = Tuple[int, float]
 
 
@@ -172,7 +174,8 @@ class Ticker:
                 return None
             # An empty command line is what one looks like in the middle of an exec: not worth keeping.
             if part["step"] == "words" and not part["unseen"] and part["process"]["cmdline"]:
-                self.words[identity] = (process.comm, time.monotonic() + _WORDS_S, part["process"])
+                good = _WORDS_LATER_S if identity in self.words else _WORDS_S
+                self.words[identity] = (process.comm, time.monotonic() + good, part["process"])
         lost = missed(steps, outcome.parts)
         for place, step in enumerate(lost):
             if place == 0:

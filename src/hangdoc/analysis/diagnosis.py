@@ -61,6 +61,13 @@ class Diagnosis:
         """Where the next look should read each log on."""
         return self._logbook.offsets() if self._logbook else {}
 
+    def grown_at(self) -> float | None:
+        """Monotonic instant at which a log was last seen to grow; of logs that never did, of the first look."""
+        first = self.history.first
+        if self._logbook is None or not self._logbook.states or first is None:
+            return None
+        return self._logbook.grew_at() or first.mono
+
     def pictures(self) -> list[Picture]:
         """What every member that was seen is doing."""
         view = self._view()

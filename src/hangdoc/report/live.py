@@ -90,7 +90,8 @@ def _members(report: Report, width: int, rows: int) -> Table:
     names = [name for name, least in _COLUMNS.items() if width >= least]
     # The one column that may be cut is the one that says what a member does: the others are as wide as their cells.
     widths = [
-        max((len(one) for one in [name, *column]), default=0) for name, column in zip(names, zip(*cells), strict=False)
+        max((len(one) for one in [name, *column]), default=0)
+        for name, column in zip(names, zip(*cells, strict=True), strict=False)
     ]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
     for number, name in enumerate(names):

@@ -12,13 +12,15 @@ from ..analysis.history import Track
 
 TICK_S = 1.0  # processes
 LOGS_S = 2.0
-THREADS_S = 5.0  # threads of every needed member
+QUIET_LOGS_S = 5.0  # of logs that have not grown for some time
+THREADS_S = 5.0  # threads of every needed member that moves, and of who is behind
 HEALTH_S = 5.0  # SGLang's health check runs a token
 EARLY_HEALTH_S = 15.0  # before the port can be open
 FRESH_S = 9.0  # a member that has just become still: its threads every tick, until a definite fact could be stable
 STACKS_S = 4.5  # of who is behind, or spends CPU that no counter explains: three looks within the window of judging
-CALM_S = 30.0  # stacks of others that are still; descriptors, sockets and host facts while all goes well
-SURROUNDINGS_S = 5.0  # the same while somebody is behind and still
+CALM_S = 30.0  # threads and stacks of others that are still
+AROUND_S = 60.0  # descriptors and sockets of everybody
+SURROUNDINGS_S = 5.0  # host facts, and the descriptors of who is behind and still
 COUNTED_S = 4.0  # a counter that moved so recently explains a member's CPU time
 IDLE_CPU = 0.1  # CPU seconds per second below which a member may have come to a stop; the judge's floor is lower
 
@@ -43,6 +45,9 @@ class Cadence:
     _threads_at: float = float("-inf")
     _health_at: float = float("-inf")
     _around_at: float = float("-inf")
+    _calm_at: float = float("-inf")
+    _host_at: float = float("-inf")
+    _stuck: int | None = None  # who was behind and still when the surroundings were last looked at
     _stacks_at: dict[int, float] = field(default_factory=dict)
     _environ: bool = False
 
@@ -71,14 +76,15 @@ class Cadence:
         pending: Collection[int] = (),
         *,
         near: bool = True,
+        grown: float | None = None,
     ) -> Plan:
         """What to ask at `now`.
 
         `behind`: who the launch waits for; `pending`: whose definite facts must prove stable; `near`: the port may be
-        open by now.
+        open by now; `grown`: when a log last grew.
         """
         alive = [pid for pid in needed if pid in tracks and tracks[pid].gone is None and tracks[pid].died is None]
-        probes = ["processes", *self._around(now, behind, pending, near=near)]
+        probes = ["processes", *self._around(now, behind, pending, near=near, grown=grown)]
         if not self._environ and tracks:
             self._environ = True
             probes.append("environ")
@@ -86,8 +92,13 @@ class Cadence:
         decoded = {pid for pid in alive if pid in pending}
         if now - self._threads_at >= THREADS_S:
             self._threads_at = now
-            looked |= set(alive)
-            decoded |= self.still.keys()
+            calm = {pid for pid in self.still if pid != behind and pid not in looked}
+            looked |= set(alive) - calm
+            decoded |= {pid for pid in self.still if pid == behind}
+            if now - self._calm_at >= CALM_S:
+                self._calm_at = now
+                looked |= calm
+                decoded |= calm
         stacks = (
             {pid for pid in alive if self._stacks_due(now, tracks[pid], behind=pid == behind)} if self.stacks else set()
         )
@@ -105,18 +116,26 @@ class Cadence:
         wanted = tuple(sorted(fresh))
         return Plan(("processes", "threads", "fds"), wanted, (), wanted)
 
-    def _around(self, now: float, behind: int | None, pending: Collection[int], *, near: bool) -> list[str]:
+    def _around(
+        self, now: float, behind: int | None, pending: Collection[int], *, near: bool, grown: float | None
+    ) -> list[str]:
         probes = []
-        if now - self._logs_at >= LOGS_S - TICK_S / 2:
+        quiet = grown is not None and now - grown > CALM_S
+        if now - self._logs_at >= (QUIET_LOGS_S if quiet else LOGS_S) - TICK_S / 2:
             self._logs_at = now
             probes.append("logs")
         if now - self._health_at >= (HEALTH_S if near else EARLY_HEALTH_S):
             self._health_at = now
             probes.append("health")
-        stuck = pending or (behind in self.still and now - self.still[behind] > COUNTED_S)
-        if now - self._around_at >= (SURROUNDINGS_S if stuck else CALM_S):
-            self._around_at = now
+        still = behind is not None and now - self.still.get(behind, now) > COUNTED_S
+        stuck = behind if still else min(pending, default=None)
+        if now - self._around_at >= AROUND_S or (stuck is not None and stuck != self._stuck):
+            self._around_at = self._host_at = now
+            self._stuck = stuck
             probes += ["fds", "sockets", "host"]
+        elif stuck is not None and now - self._host_at >= SURROUNDINGS_S:
+            self._host_at = now
+            probes.append("host")
         return probes
 
     def _stacks_due(self, now: float, track: Track, *, behind: bool) -> bool:
@@ -126,6 +145,9 @@ class Cadence:
         quiet = now - counted > COUNTED_S
         if since is not None and last < since and now - since >= TICK_S:
             return True  # what was seen of it is from before it came to a stop
+        main = track.threads.get(pid)
+        if since is not None and main is not None and main.not_run_since <= last:
+            return now - last >= 2 * CALM_S  # it has not run since, so its stack is the same
         if (behind and (quiet or since is not None)) or (since is None and quiet):
             return now - last >= STACKS_S  # only its stacks tell on what it spends its time
         return now - last >= CALM_S and since is not None

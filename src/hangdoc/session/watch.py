@@ -113,7 +113,9 @@ class Watch:
         needed = self._needed()
         behind = self.judgement.behind.member.pid if self.judgement.behind else None
         pending = [pid for pid in needed if self._is_pending(pid)] if self.judgement.pending else []
-        plan = self.cadence.plan(now, history.tracks, needed, behind, pending, near=self._near())
+        plan = self.cadence.plan(
+            now, history.tracks, needed, behind, pending, near=self._near(), grown=self.diagnosis.grown_at()
+        )
         self.look.ask(plan.probes, _DEADLINE_S, (), plan.thread_pids, plan.stack_pids, plan.wait_pids)
         history = self.diagnosis.history  # another one when an engine was recognised
         self._ahead = time.monotonic() - history.now
