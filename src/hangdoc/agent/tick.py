@@ -39,6 +39,7 @@ class Ticker:
         self.blocked: Dict[Tuple[Identity, str], float] = {}  # step that got stuck -> when it may be tried again
         self.parents: Dict[int, int] = {}
         self.deaths = Deaths(root)
+        self.spaces: Dict[Identity, Dict[str, Any]] = {}  # namespaces, good as long as the words
         self.words: Dict[Identity, Tuple[str, float, Dict[str, Any]]] = {}  # comm, good until, fields of step "words"
 
     def answer(self, ask: Ask) -> Dict[str, Any]:
@@ -133,7 +134,9 @@ class Ticker:
             identity = (pid, process.start)
             steps = self.steps(ask, process)
             comm, until, _ = self.words.get(identity, ("", 0.0, {}))
+            spaces = None
             if comm == process.comm and until > now and "packages" not in steps:
+                spaces = self.spaces.get(identity)
                 steps = [step for step in steps if step != "words"]
             stuck = [step for step in steps if self.blocked.get((identity, step), 0.0) > now]
             for step in stuck:
@@ -145,7 +148,7 @@ class Ticker:
             # What did not run since a look without "waits" has never been decoded: then every thread is read anew.
             undecoded = "waits" in asked[pid] and identity in self.undecoded
             previous = {} if undecoded else self.tables.get(identity, {})
-            looks[pid] = Look(self.root, process, asked[pid], previous, ask.check_files, standard)
+            looks[pid] = Look(self.root, process, asked[pid], previous, ask.check_files, standard, spaces)
         outcomes = {pid: _here(looks.pop(pid)) for pid in members if _cheap(asked[pid], looks[pid])}
         outcomes.update(self.nursery.run_all(looks, deadline))
         plain = {}
@@ -194,9 +197,13 @@ class Ticker:
         alive = {(pid, one.start) for pid, one in members.items()}
         self.tables = {identity: table for identity, table in self.tables.items() if identity in alive}
         self.words = {identity: one for identity, one in self.words.items() if identity in alive}
+        self.spaces = {identity: one for identity, one in self.spaces.items() if identity in alive}
         self.blocked = {key: until for key, until in self.blocked.items() if key[0] in alive}
         for pid, one in plain.items():
             identity = (pid, members[pid].start)
+            known = {name: one[name] for name in processes.SPACES if name in one}
+            if len(known) == len(processes.SPACES):
+                self.spaces[identity] = known
             if "threads" not in one:
                 continue
             if "waits" in asked[pid]:

@@ -204,7 +204,7 @@ def _loops(track: Track, thread: Thread) -> bool:
 def _sleep_detail(view: View, thread: Thread) -> str:
     if thread.deadline is None:
         return "sleeps in the code named"
-    left = thread.deadline - view.history.now
+    left = max(0.0, thread.deadline - view.history.now)  # it may be over since the threads were last looked at
     return (
         f"sleeps in the code named, for {left:.0f} s more"
         if left < 10 * 86400
