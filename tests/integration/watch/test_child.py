@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import signal
@@ -137,9 +138,12 @@ def _answers(port: int) -> bool:
 
 
 def _started(watch: subprocess.Popen[str]) -> list[int]:
-    root = psutil.Process(watch.pid)
-    shell = next(one for one in root.children() if "launch_server" in " ".join(one.cmdline()))
-    return [shell.pid, *(one.pid for one in shell.children(recursive=True))]
+    """The shell that was started, and all below it."""
+    for one in psutil.Process(watch.pid).children():
+        with contextlib.suppress(psutil.Error):  # the agent's own children come and go
+            if "launch_server" in " ".join(one.cmdline()):
+                return [one.pid, *(child.pid for child in one.children(recursive=True))]
+    raise AssertionError("the command is not there")
 
 
 def test_kill_9_of_hangdoc_leaves_the_server_answering(tmp_path: Path) -> None:
