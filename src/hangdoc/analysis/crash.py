@@ -37,11 +37,16 @@ def how(status: int | None) -> str:
 
 
 def ended_at(view: View, pid: int) -> float | None:
-    """Monotonic instant of a member's end: as it happened, else when it was first missed or seen as a zombie."""
+    """Monotonic instant of a member's end: as it happened, else when it was first missed or became a zombie.
+
+    None when it was a zombie at the first look already.
+    """
     track = view.history.tracks[pid]
     if track.died is not None:
         return track.died
-    return track.state_since if track.process.state in ("Z", "X") else track.gone
+    if track.process.state in ("Z", "X"):
+        return track.state_since if track.state_since > track.first else None
+    return track.gone
 
 
 def first_to_end(view: View, dead: Sequence[Picture]) -> list[Picture]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from enum import Enum
@@ -238,7 +239,12 @@ class _Session:
             self.textfile.write(self.report)
             if self.textfile.error is not None:
                 screen.note(f"hangdoc: {self.textfile.path} cannot be written: {self.textfile.error.strerror}")
-        self.voice.report(self.report)
+        sent = [signal.Signals(number).name for number in self.child.signalled] if self.child is not None else []
+        if sent and self.report.verdict == "crashed" and not self.json:
+            self.voice.close()
+            screen.note(f"hangdoc: the command ended after {' and '.join(sent)} was sent on to it")
+        else:
+            self.voice.report(self.report)
         if self.exec:
             wrong = run_with_report(self.exec, self.report)
             if wrong:

@@ -24,7 +24,7 @@ def rows(crash: Crash, *, verbose: bool) -> Iterator[tuple[str, Text]]:
         yield ("Memory" if number == 0 else "", Text(clean(line, 300)))
     if crash.traceback is not None:
         found = crash.traceback
-        who = f"{found.role or 'somebody'} {found.rank}".strip()
+        who = clean(f"{found.role or 'somebody'} {found.rank}".strip(), 60)
         yield ("Error", Text(f"first traceback, of {who}: {clean(found.exception or 'it has no end', 300)}"))
         for line in found.lines if verbose else found.lines[-_TRACE:]:
             yield ("", Text(clean(line, 240), style="dim"))
@@ -37,7 +37,7 @@ def rows(crash: Crash, *, verbose: bool) -> Iterator[tuple[str, Text]]:
 
 def _ended(one: EndedRow) -> Text:
     ago = f", {duration(one.ago_s)} ago" if one.ago_s is not None else ""
-    return Text(f"{clean(f'{one.role} {one.rank}'.strip(), 60)} (PID {one.pid}) {one.how}{ago}")
+    return Text(f"{clean(f'{one.role} {one.rank}'.strip(), 60)} (PID {one.pid}) {clean(one.how, 120)}{ago}")
 
 
 def _said(one: LastLine) -> Text:

@@ -57,7 +57,6 @@ class Watch:
         self.retracted: Verdict | None = None
         self.recent: deque[Event] = deque(maxlen=_EVENTS)
         self.phases: dict[Phase, float] = {}  # wall clock of the look that first saw it
-        self.moved_at = time.monotonic()  # when the launch was last seen to make progress
         self._said: Verdict | None = None  # the last serious verdict, until it is taken back
         self._told: tuple[object, ...] = ()
         self._ahead = time.monotonic() - first.mono  # of our clock before the host's, which may be another machine
@@ -251,8 +250,6 @@ class Watch:
         if now.phase is not None and now.phase not in self.phases:
             self.phases[now.phase] = wall
             yield self._event("phase", f"phase {now.phase}", phase=now.phase)
-        if now.verdict == "progressing":
-            self.moved_at = time.monotonic()
         if self._said is not None and now.verdict in _MOVES:
             yield self._event("retracted", f"{self._said} is taken back: {'; '.join(now.reasons)}", verdict=self._said)
             self.retracted, self._said = self._said, None

@@ -132,3 +132,13 @@ def test_a_traceback_without_an_end_is_still_told() -> None:
     found.read(TRACE.splitlines()[:2], PROFILE, 1.0)
     assert found.first is not None
     assert len(found.text) == 2
+
+
+def test_of_zombies_found_at_the_first_look_nobody_knows_who_was_first() -> None:
+    world = World()
+    for pid in (TP0, TP1):
+        world.bend(pid, state="Z", threads=None, stacks=None, exit_code=1 << 8)
+    report = look(world, 2).report("1")
+    assert {one.pid for one in report.culprits} == {TP0, TP1}
+    assert report.crash is not None
+    assert [row.ago_s for row in report.crash.ended] == [None, None]
