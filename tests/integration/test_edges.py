@@ -16,10 +16,11 @@ from pythons import WITH_GIL, WITH_LOCKS
 from targets import compiled, running
 
 from hangdoc.hosts.local import LocalChannel
-from hangdoc.model.report import Report
+from hangdoc.model.report import End, Report
 from hangdoc.session import target
 from hangdoc.session.look import Look, Options
 
+NOBODY: list[End | None] = [None]
 PYTHON_TARGET = Path(__file__).parent / "waiting.py"
 
 
@@ -47,7 +48,7 @@ def edges(report: Report) -> set[tuple[str, int | None, int | None]]:
     return {
         (one.via, one.source.tid, (end.tid or end.pid) if end else None)
         for one in report.waits
-        for end in (one.target or [None])
+        for end in (one.target or NOBODY)
     }
 
 

@@ -39,10 +39,12 @@ class Look:
     previous: Mapping[str, Any]
     check_files: Tuple[str, ...] = ()
     standard_fds_only: bool = False
+    spaces: Optional[Dict[str, Any]] = None  # its namespaces, where they need not be read again
 
     def __call__(self, emit: Emit) -> None:
         """Do the steps; send `{"step", "process": fields, "unseen"}` after each."""
-        self.before: Dict[int, Thread] = {int(tid): wire.thread(one) for tid, one in self.previous.items()}
+        known = self.previous.items() if {"table", "waits"} & set(self.steps) else ()
+        self.before: Dict[int, Thread] = {int(tid): wire.thread(one) for tid, one in known}
         self.threads: Dict[int, Thread] = {}
         self.fds: Dict[int, Fd] = {}
         for step in STEPS:
@@ -64,7 +66,7 @@ class Look:
                 return
 
     def _state(self, unseen: List[Unseen]) -> Optional[Dict[str, Any]]:
-        known = processes.state(self.root, self.process.pid, self.process.start, unseen)
+        known = processes.state(self.root, self.process.pid, self.process.start, unseen, self.spaces)
         if known is None:
             return None
         self.process = known

@@ -8,6 +8,7 @@ from ..model import report as r
 from ..model.sample import Thread
 from . import floors
 from .advice import disproof, fix_of, next_steps
+from .crash import triage
 from .judge import Judgement, furthest_behind, phase_since
 from .links import Edge
 from .stacks import tree
@@ -67,12 +68,15 @@ def assemble(
                 p.phase,
                 p.mechanism,
                 groups[p.member.pid],
+                p.since_s,
+                p.quiet_s if p.moving is not None else None,
             )
             for p in pictures
             if p.member.needed
         ],
         stacks=tree([(one.member.label, one.stack) for one in pictures if one.stack is not None and one.member.needed]),
         waits=[_wait(view, one) for one in edges],
+        crash=triage(view, pictures) if judgement.verdict == "crashed" else None,
         undecided=[r.UndecidedCause("verdict", list(judgement.missing))] if judgement.missing else [],
         progress=_progress(view, pictures),
         unseen=[

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from ..model.words import Certainty, Phase, Verdict
 from . import floors
+from .crash import first_to_end, oom
 from .links import Edge
 from .structure import depth, tells_nothing
 from .view import Picture, View
@@ -98,15 +99,15 @@ def _dead(view: View, needed: Sequence[Picture]) -> Judgement | None:
     dead = [
         one for one in needed if one.mechanism == "dead" and (one.member.title or view.written(one.member).seen_pid)
     ]
-    root_died = [one for one in needed if one.mechanism == "dead" and one.member.pid == view.launch.root]
-    dead = root_died if root_died and len(dead) == len(needed) else dead or root_died
+    dead = first_to_end(
+        view, dead or [one for one in needed if one.mechanism == "dead" and one.member.pid == view.launch.root]
+    )
     if not dead:
         return None
     reasons = [_said(one) for one in dead]
     if view.logbook.traceback is not None:
         reasons.append(f"first error in the log: {view.logbook.traceback.exception}")
-    kills = [line.text for line in (view.history.facts.kernel_log if view.history.facts else ()) if line.kind == "oom"]
-    reasons += [f"kernel log: {text}" for text in kills[-1:]]
+    reasons += oom(view)[-2:]
     return _because(view, "crashed", "certain", dead, reasons)
 
 
@@ -125,11 +126,13 @@ def _ready(view: View, needed: Sequence[Picture]) -> Judgement | None:
         return Judgement(
             "ready", "likely", phase="ready", reasons=("the ranks of this node wait for work in their loop",)
         )
-    silent = [history.now - since for port, since in history.health_silent_since.items() if port in answers]
     everyone = (*view.logbook.by_member.values(), view.logbook.others)
-    said_ready = any(mark.phase == "ready" for written in everyone for mark, _ in written.marks)
-    if said_ready and silent and max(silent) >= floors.HEALTH_SILENT_S:
-        why = f"the log says that it is ready, but the health path has been silent for {max(silent):.0f} s"
+    said = min((one.marked["ready"] for one in everyone if "ready" in one.marked), default=None)
+    since = [at for port, at in history.health_silent_since.items() if port in answers]
+    # Before the line came, silence was as it should be.
+    silent = history.now - max(min(since), said) if since and said is not None else 0.0
+    if silent >= floors.HEALTH_SILENT_S:
+        why = f"the log says that it is ready, but the health path has been silent for {silent:.0f} s"
         culprit = [one for one in needed if one.member.pid == view.launch.root]
         return _because(view, "hung", "likely", culprit, [why])
     return None

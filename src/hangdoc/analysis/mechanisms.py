@@ -34,14 +34,6 @@ class Scene:
         return name_of(self.thread.syscall, self.view.arch)
 
 
-def death(process: Process) -> str:
-    """How a process ended, from its wait status (wait(2)), where that could be read."""
-    if process.exit_code is None:
-        return "it ended; how could not be seen"
-    number = process.exit_code & 0x7F
-    return f"it was killed by signal {number}" if number else f"it ended with status {process.exit_code >> 8}"
-
-
 def halted(view: View, track: Track, base: Picture) -> Picture | None:
     """The picture of a member that is stopped, frozen or held by a debugger; None for one that may run."""
     process = track.process
@@ -210,7 +202,7 @@ def _loops(track: Track, thread: Thread) -> bool:
 def _sleep_detail(view: View, thread: Thread) -> str:
     if thread.deadline is None:
         return "sleeps in the code named"
-    left = thread.deadline - view.history.now
+    left = max(0.0, thread.deadline - view.history.now)  # it may be over since the threads were last looked at
     return (
         f"sleeps in the code named, for {left:.0f} s more"
         if left < 10 * 86400

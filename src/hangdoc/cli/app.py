@@ -21,6 +21,7 @@ from . import exits, screen
 # name -> what it is for, in the order of the help page; the module has the same name
 COMMANDS: dict[str, str] = {
     "diagnose": "Look once and say whether a launch is slow or stuck, where, and because of which rank.",
+    "watch": "Follow a start until it is ready, hung or crashed; with -- COMMAND, start it, too.",
     "ps": "List the launches found here, their roles, ranks and phase.",
     "check": "Say what can be seen here, and how to see more.",
     "report": "Render a saved case again.",
@@ -63,7 +64,7 @@ def _run(arguments: Sequence[str]) -> int:
     everything = _COMPLETION in os.environ
     app = build(lambda name: everything or name == wanted)
     try:
-        result = app(args=list(arguments), prog_name="hangdoc", standalone_mode=False)
+        result = app(args=list(arguments), prog_name="hangdoc", standalone_mode=False, obj=list(arguments))
     except Exception as error:
         status = _usage(error)
         if status is None:

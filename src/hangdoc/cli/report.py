@@ -7,7 +7,8 @@ from pathlib import Path
 import typer
 
 from . import exits, screen
-from .diagnose import FailOn, lost
+from .diagnose import lost
+from .options import FailOn
 from .replay import report_of_case
 
 

@@ -271,6 +271,16 @@ class HostFacts:
 
 
 @dataclass(frozen=True)
+class Ended:
+    """The end of a process that was looked at before, as the agent saw it happen (pidfd_open(2))."""
+
+    pid: int
+    start: float  # with pid: which process it was
+    at: float  # CLOCK_MONOTONIC of the host
+    status: Optional[int] = None  # wait status as in wait(2), where the kernel tells it to others than the parent
+
+
+@dataclass(frozen=True)
 class Cost:
     """What the look cost, on the host."""
 
@@ -298,5 +308,6 @@ class Sample:
     locks: List[str] = field(default_factory=list)  # lines of /proc/locks about files that a member has open
     file_locks: List[FileLock] = field(default_factory=list)
     rings: List[Ring] = field(default_factory=list)
+    ended: List[Ended] = field(default_factory=list)  # processes that ended since the last sample, in this order
     unseen: List[Unseen] = field(default_factory=list)
     cost: Cost = field(default_factory=Cost)
