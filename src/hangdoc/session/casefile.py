@@ -98,7 +98,7 @@ def read(path: Path) -> tuple[Header, Iterator[Sample]]:
     first = next(lines, b"")
     try:
         header = decode(first, Header)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise CaseError(f"{path} is no hangdoc case: its first line is not a header ({error})") from None
     if header.schema != CASE_SCHEMA:
         known = header.schema.startswith(_FAMILY)
