@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from ..model.launch import Launch, Member
 from ..model.sample import HostFacts, Process, Sample, Socket, Stack, Thread, Unseen
 from . import floors
+from .stacks import STACK_FRAMES, shortened
 
 _STACK_AGE_S = 5.0  # an older stack is not what a thread is doing now
 _KEPT = 64  # looks and ticks kept per member
@@ -130,10 +131,14 @@ class History:
         self.first = self.first or sample
         self.samples += 1
         looked = "processes" in sample.probes or "scan" in sample.probes
+        children: dict[int, set[int]] = {}
+        for pid, member in self.launch.members.items():
+            if member.role != "helper":
+                children.setdefault(member.ppid, set()).add(pid)
         for pid, member in self.launch.members.items():
             process = sample.processes.get(pid)
             if process is not None and abs(process.start - member.start) < 0.02:
-                self._fold(sample, member, process)
+                self._fold(sample, member, process, children.get(pid, set()))
             elif looked and pid in self.tracks and self.tracks[pid].gone is None:
                 self.tracks[pid].gone = sample.mono
         if sample.sockets or "sockets" in sample.probes:
@@ -168,7 +173,7 @@ class History:
             launch, root=self.launch.root, members=members, args=launch.args or self.launch.args, version=version
         )
 
-    def _fold(self, sample: Sample, member: Member, process: Process) -> None:
+    def _fold(self, sample: Sample, member: Member, process: Process, children: set[int]) -> None:
         track = self.tracks.get(member.pid)
         if track is None or track.process.start != process.start:
             track = Track(member, process, sample.mono, sample.mono, state_since=sample.mono)
@@ -181,9 +186,9 @@ class History:
         if process.threads is not None:
             self._threads(track, sample.mono, process.threads)
         if process.stacks is not None:
-            track.stacks.append((sample.mono, tuple(process.stacks)))
+            track.stacks.append((sample.mono, tuple(shortened(one, STACK_FRAMES) for one in process.stacks)))
         if process.num_threads is not None:
-            self._tick(track, sample, process)
+            self._tick(track, sample, process, children)
 
     @staticmethod
     def _threads(track: Track, at: float, threads: dict[int, Thread]) -> None:
@@ -202,7 +207,8 @@ class History:
         for tid in set(track.threads) - set(threads):
             del track.threads[tid]
 
-    def _tick(self, track: Track, sample: Sample, process: Process) -> None:
+    @staticmethod
+    def _tick(track: Track, sample: Sample, process: Process, children: set[int]) -> None:
         io = process.io
         tick = Tick(
             sample.mono,
@@ -214,8 +220,6 @@ class History:
             io.rchar if io else None,
             io.syscr if io else None,
         )
-        members = self.launch.members if self.launch else {}
-        children = {pid for pid, one in members.items() if one.ppid == process.pid and one.role != "helper"}
         if track.ticks:
             for channel in moved_channels(track.ticks[-1], tick):
                 track.moved[channel] = sample.mono

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -140,9 +140,16 @@ def _plain_of(record: Any, last: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
+    with _open(path) as file:
         while line := file.readline(LINE_LIMIT + 1):
             if len(line) > LINE_LIMIT:
                 raise CaseError(f"{path} has a line of more than {LINE_LIMIT >> 20} MB: it is no hangdoc case")
             if line.strip():
                 yield line
+
+
+def _open(path: Path) -> BinaryIO:
+    """The file for reading. A named pipe that nobody writes to is at its end; opened plainly it would wait for a writer."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    os.set_blocking(descriptor, True)
+    return os.fdopen(descriptor, "rb")

@@ -118,3 +118,18 @@ def test_deep_nesting_is_an_error_not_a_crash(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes() + deep + b'{"note": 1}\n')
     with pytest.raises(CaseError):
         list(read(path)[1])
+
+
+def test_a_deep_first_line_is_no_case(tmp_path: Path) -> None:
+    """Nor may its header."""
+    path = tmp_path / "x.case"
+    path.write_bytes(b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"\n")
+    with pytest.raises(CaseError, match="no hangdoc case"):
+        read(path)
+
+
+def test_a_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path: Path) -> None:
+    """Opened plainly, a named pipe would block for ever."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(CaseError):
+        read(tmp_path / "pipe")
