@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from ..model.words import Certainty, Phase, Verdict
 from . import floors
+from .mechanisms import blind
 from .structure import depth
 from .view import Picture, View
 from .waits import Edge, chain, chain_words
@@ -57,6 +58,9 @@ def judge(view: View, pictures: Sequence[Picture], edges: Sequence[Edge] = (), *
         return replace(found, verdict="slow" if late else "progressing", confidence="likely", reasons=moves)
     if behind.moving is None and not behind.definite:
         return replace(found, missing=_missing(view, behind))
+    if not behind.definite and blind(view.history.tracks[behind.member.pid]):
+        why = f"what {who} does: neither its system calls nor its stacks could be read, and it may wait by design"
+        return replace(found, missing=(why,))
     watched = min(view.history.window, behind.quiet_s)
     if watched < floors.STILL_S:
         why = f"nothing of {who} moved for {watched:.0f} s, which is too short to call it still"

@@ -66,7 +66,17 @@ def explained(view: View, track: Track, thread: Thread, means: Meaning, base: Pi
         answer = question(scene)
         if answer is not None:
             return answer
-    return replace(scene.base, detail=blocked.detail if blocked else "running")
+    if blocked is not None:
+        return replace(scene.base, detail=blocked.detail)
+    return replace(scene.base, detail="neither its system call nor its stack could be read" if blind(track) else "running")
+
+
+def blind(track: Track) -> bool:
+    """Whether nothing says what its main thread does: that it sleeps is all that may be seen of a process of others."""
+    thread = track.main
+    if thread is None:
+        return not track.last_stacks
+    return thread.state != "R" and thread.syscall is None and thread.wchan is None and not track.last_stacks
 
 
 def _with(scene: Scene, found: Blocked, *, definite: bool = False) -> Picture:

@@ -73,7 +73,8 @@ class CaseWriter:
         self.path = path
         self._last: dict[str, Any] = {}
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        self._file = os.fdopen(descriptor, "wb")
+        # Unbuffered: what a full disk refused must not be tried once more when the file is closed.
+        self._file = os.fdopen(descriptor, "wb", buffering=0)
         self._line(to_plain(header))
 
     def add(self, sample: Sample) -> None:
@@ -84,8 +85,9 @@ class CaseWriter:
         self._last[sample.host] = plain
 
     def _line(self, record: Any) -> None:
-        self._file.write(msgspec.json.encode(record) + b"\n")
-        self._file.flush()
+        view = memoryview(msgspec.json.encode(record) + b"\n")
+        while view:
+            view = view[self._file.write(view) :]
 
     def close(self) -> None:
         """Close the file."""

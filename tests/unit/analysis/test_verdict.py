@@ -372,3 +372,15 @@ def test_facts_and_detokenizer_do_not_hide_the_rest() -> None:
     world.facts = HostFacts(name="box", arch="x86_64")
     world.bend(103, DETOKENIZER)
     assert named(judged(world))[1] == [TP1]
+
+
+def test_a_launch_of_which_nothing_can_be_read_is_undecided_not_suspect() -> None:
+    """Another user sees that its processes sleep, which is what a good server does, too."""
+    world = World()
+    for pid in list(world.processes):
+        thread = waiting(pid, syscall=None, args=(), sp=None, pc=None, wchan=None)
+        world.bend(pid, stacks=None, fds=None, thread=thread)
+    judgement = look(world).judgement(ended=True)
+    assert judgement.verdict == "undecided"
+    assert not judgement.culprits
+    assert "could be read" in judgement.missing[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import stat
 from pathlib import Path
 from typing import Any
@@ -133,3 +134,19 @@ def test_a_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(CaseError):
         read(tmp_path / "pipe")
+
+
+def test_a_full_disk_is_said_once_and_leaves_what_was_written(tmp_path: Path) -> None:
+    """Closing must not try again what the disk refused; the samples before stay readable."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    writer = CaseWriter(tmp_path / "a.case", Header(CASE_SCHEMA, "0", 1.0, 1))
+    writer.add(sample(1.0, "R"))
+    room = (tmp_path / "a.case").stat().st_size + 10
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            writer.add(sample(2.0, "S", "S", "S"))
+        writer.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [one.at for one in read(tmp_path / "a.case")[1]] == [1.0]
