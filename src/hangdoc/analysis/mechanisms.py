@@ -41,6 +41,11 @@ def death(process: Process) -> str:
     return f"it was killed by signal {number}" if number else f"it ended with status {process.exit_code >> 8}"
 
 
+def ended(process: Process) -> bool:
+    """Whether a process is dead. One whose main thread has ended shows as a zombie, too, while its other threads live on."""
+    return process.state == "X" or (process.state == "Z" and (process.num_threads or 1) < 2)
+
+
 def halted(view: View, track: Track, base: Picture) -> Picture | None:
     """The picture of a member that is stopped, frozen or held by a debugger; None for one that may run."""
     process = track.process
@@ -99,6 +104,12 @@ def _in_kernel(scene: Scene) -> Picture | None:
     return replace(
         scene.base, mechanism=mechanism, detail=f"in the kernel, state D: {what}", waits_for=None, idle=False
     )
+
+
+def _main_ended(scene: Scene) -> Picture | None:
+    if scene.thread.state not in "ZX":
+        return None
+    return _with(scene, Blocked("unknown", "its main thread has ended, other threads of it live on"))
 
 
 def _output(scene: Scene) -> Picture | None:
@@ -169,6 +180,7 @@ def _some_lock(scene: Scene) -> Picture | None:
 # In this order: what is certain by itself, then what names another member, then what the call says, then the frames.
 _QUESTIONS: tuple[Callable[[Scene], Picture | None], ...] = (
     _lock_with_owner,
+    _main_ended,
     _in_kernel,
     _output,
     _for_members,

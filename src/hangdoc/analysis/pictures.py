@@ -11,7 +11,7 @@ from ..model.sample import Stack, Thread
 from ..model.words import Phase
 from . import floors
 from .history import Track
-from .mechanisms import death, explained, halted
+from .mechanisms import death, ended, explained, halted
 from .movement import mostly_idle, movement
 from .view import Picture, View
 
@@ -40,7 +40,7 @@ def picture(view: View, track: Track) -> Picture:
         tid=thread.tid if thread else None,
         nstid=thread.nstid if thread else None,
     )
-    if track.gone is not None or process.state in ("Z", "X"):
+    if track.gone is not None or ended(process):
         return replace(base, mechanism="dead", detail=death(process), moving=False, definite=True)
     stopped = halted(view, track, base)
     if stopped is not None:

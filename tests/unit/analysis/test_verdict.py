@@ -384,3 +384,13 @@ def test_a_launch_of_which_nothing_can_be_read_is_undecided_not_suspect() -> Non
     assert judgement.verdict == "undecided"
     assert not judgement.culprits
     assert "could be read" in judgement.missing[0]
+
+
+def test_a_main_thread_that_ended_is_no_dead_process() -> None:
+    """After pthread_exit in its main thread a process shows as a zombie while its other threads live."""
+    world = World()
+    main = waiting(TP1, state="Z", syscall=-1, args=(), wchan=None)
+    world.bend(TP1, thread=main, others={TP1 + 1000: waiting(TP1 + 1000)}, state="Z", num_threads=2, stacks=None)
+    assert look(world).judgement(ended=True).verdict == "suspect"
+    world.bend(TP1, num_threads=1)
+    assert look(world).judgement(ended=True).verdict == "crashed"
