@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from ..model.words import Certainty, Phase, Verdict
 from . import floors
 from .mechanisms import blind
+from .ports import listeners
 from .structure import depth
 from .view import Picture, View
 from .waits import Edge, chain, chain_words
@@ -106,7 +107,7 @@ def _ready(view: View, needed: Sequence[Picture]) -> Judgement | None:
     history = view.history
     answers = {port: answer for port, answer in history.health.items() if port == view.launch.port}
     for port, (_, status, _) in answers.items():
-        if status == 200:
+        if status == 200 and listeners(view).get(port, view.launch.root) is not None:  # another server may hold the port
             why = f"the health path answers on port {port}"
             return Judgement("ready", "certain", phase="ready", reasons=(why,))
     if (

@@ -394,3 +394,17 @@ def test_a_main_thread_that_ended_is_no_dead_process() -> None:
     assert look(world).judgement(ended=True).verdict == "suspect"
     world.bend(TP1, num_threads=1)
     assert look(world).judgement(ended=True).verdict == "crashed"
+
+
+def test_a_port_that_somebody_else_holds_says_nothing_about_the_launch() -> None:
+    """An older server still answers on the port: the new launch is not ready, and the report says who holds the port."""
+    world = World()
+    for pid in list(world.processes):
+        world.bend(pid, fds={1: Fd(1, "file", "/log")}, net_ns=5)
+    world.sockets = [Socket(4711, "tcp", "LISTEN", "127.0.0.1:8000", net_ns=5)]
+    world.health = [Health(ROOT, 8000, "/health", 200)]
+    diagnosis = look(world)
+    assert diagnosis.judgement(ended=True).verdict == "suspect"
+    assert [(row.port, row.state) for row in diagnosis.report("1").ports] == [(8000, "taken by a process outside the launch")]
+    world.bend(ROOT, fds={1: Fd(1, "file", "/log"), 9: Fd(9, "socket", "socket:[4711]", 4711)})
+    assert look(world).judgement(ended=True).verdict == "ready"
