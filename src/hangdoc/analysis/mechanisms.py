@@ -73,7 +73,9 @@ def explained(view: View, track: Track, thread: Thread, means: Meaning, base: Pi
             return answer
     if blocked is not None:
         return replace(scene.base, detail=blocked.detail)
-    return replace(scene.base, detail="neither its system call nor its stack could be read" if blind(track) else "running")
+    return replace(
+        scene.base, detail="neither its system call nor its stack could be read" if blind(track) else "running"
+    )
 
 
 def blind(track: Track) -> bool:

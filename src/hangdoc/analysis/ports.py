@@ -23,7 +23,9 @@ def listeners(view: View) -> dict[int, int | None]:
         for fd in (track.process.fds or {}).values()
         if fd.kind == "socket" and fd.inode
     }
-    all_seen = all(track.process.fds for track in tracks.values() if track.gone is None and track.process.state not in "ZX")
+    all_seen = all(
+        track.process.fds for track in tracks.values() if track.gone is None and track.process.state not in "ZX"
+    )
     root = tracks.get(view.launch.root)
     net_ns = root.process.net_ns if root else None
     found: dict[int, int | None] = {}

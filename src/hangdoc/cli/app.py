@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable, Sequence
+
 import typer
 
 from .. import __version__

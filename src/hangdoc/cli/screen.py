@@ -58,7 +58,7 @@ def prepare() -> None:
     for name in ("stdout", "stderr"):
         stream: Any = getattr(sys, name)
         if stream is None:  # Python found it closed
-            setattr(sys, name, open(1 if name == "stdout" else 2, "w", encoding="utf-8", closefd=False))  # noqa: PTH123, SIM115
+            setattr(sys, name, open(1 if name == "stdout" else 2, "w", encoding="utf-8", closefd=False))  # noqa: SIM115
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 

@@ -57,11 +57,13 @@ def read(
 
 
 def _why_none(root: str, pid: int) -> UnseenReason:
-    """Whether the places to look in were refused, or are not there."""
+    """`denied` when it was refused to see where to look, else `failed`."""
     try:
         os.readlink(f"{root}/{pid}/exe")
-    except OSError as error:
-        return reason(error)
+    except PermissionError:
+        return "denied"
+    except OSError:
+        pass
     return "failed"
 
 

@@ -23,9 +23,13 @@ class SeveralLaunches(NoLaunch):
     """Several launches, and none was named."""
 
     def __init__(self, found: Sequence[Launch]) -> None:
-        commands = "\n".join(f"  hangdoc diagnose {one.root}    # {one.engine}, port {one.port}" for one in found)
+        commands = "\n".join(f"  hangdoc diagnose {one.root}    # {one.engine}{_port(one)}" for one in found)
         super().__init__(f"{len(found)} launches run here and none was named", f"name one:\n{commands}")
         self.found = tuple(found)
+
+
+def _port(launch: Launch) -> str:
+    return f", port {launch.port}" if launch.port is not None else ""
 
 
 def scan(channel: Channel, deadline_s: float = 5.0) -> Sample:

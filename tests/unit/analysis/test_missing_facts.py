@@ -96,10 +96,11 @@ removals = st.lists(
 def _verdict(samples: list[Sample], removed: list[tuple[str, int, int]]) -> tuple[str, str]:
     diagnosis = Diagnosis(ROOT)
     for second, sample in enumerate(samples):
+        seen = sample
         for fact, pid, since in removed:
             if second >= since:
-                sample = _without(sample, fact, pid)
-        diagnosis.add(sample)
+                seen = _without(seen, fact, pid)
+        diagnosis.add(seen)
     judgement = diagnosis.judgement(ended=True)
     return judgement.verdict, judgement.confidence
 

@@ -405,6 +405,8 @@ def test_a_port_that_somebody_else_holds_says_nothing_about_the_launch() -> None
     world.health = [Health(ROOT, 8000, "/health", 200)]
     diagnosis = look(world)
     assert diagnosis.judgement(ended=True).verdict == "suspect"
-    assert [(row.port, row.state) for row in diagnosis.report("1").ports] == [(8000, "taken by a process outside the launch")]
+    assert [(row.port, row.state) for row in diagnosis.report("1").ports] == [
+        (8000, "taken by a process outside the launch")
+    ]
     world.bend(ROOT, fds={1: Fd(1, "file", "/log"), 9: Fd(9, "socket", "socket:[4711]", 4711)})
     assert look(world).judgement(ended=True).verdict == "ready"
