@@ -104,7 +104,7 @@ def _usage(error: Exception) -> int | None:
     # typer brings click along as a package of its own or inside itself, so its classes are known by their methods.
     code = getattr(error, "exit_code", None)
     if not isinstance(code, int):
-        return exits.INTERRUPTED if type(error).__name__ == "Abort" else None
+        return complain("interrupted", status=exits.INTERRUPTED) if type(error).__name__ == "Abort" else None
     show = getattr(error, "format_message", None)
     if show is None:
         return code
