@@ -94,8 +94,20 @@ def _lock_with_owner(scene: Scene) -> Picture | None:
     found = _futex(scene.thread, scene.track.process)
     if found is None:
         return None
-    cycle = found.mechanism in ("mutex-self", "lock-cycle")
+    cycle = found.mechanism in ("mutex-self", "lock-cycle") and not _gives_up(scene.thread, scene.track.process)
     return _with(scene, found, definite=cycle and scene.thread.tid == scene.track.process.pid)
+
+
+def _gives_up(thread: Thread, process: Process) -> bool:
+    """Whether any thread on the way along lock holders waits with a time-out, and so may let the others go on."""
+    at: Thread | None = thread
+    seen = set()
+    while at is not None and at.tid not in seen:
+        seen.add(at.tid)
+        if at.deadline is not None:
+            return True
+        at = (process.threads or {}).get(at.futex.owner) if at.futex and at.futex.owner is not None else None
+    return False
 
 
 def _in_kernel(scene: Scene) -> Picture | None:
@@ -118,7 +130,18 @@ def _output(scene: Scene) -> Picture | None:
     found = scene.blocked
     if found is None or found.mechanism != "pipe-write" or not _is_output(scene.thread, scene.track.process):
         return None
-    return _with(scene, replace(found, detail=f"its output: {found.detail}"), definite=True)
+    # A reader that is only slow lets the writer run now and then, into the next write at the same place.
+    still = _still_s(scene)
+    answer = _with(scene, replace(found, detail=f"its output: {found.detail}"), definite=still > 0)
+    return replace(answer, since_s=still) if still > 0 else answer
+
+
+def _still_s(scene: Scene) -> float:
+    """Seconds for which the thread is known not to have run at all; 0 where the kernel does not count."""
+    known = scene.track.threads.get(scene.thread.tid)
+    if known is None or known.slices is None:
+        return 0.0
+    return scene.view.history.now - max(known.in_place_since, known.not_run_since)
 
 
 def _for_members(scene: Scene) -> Picture | None:

@@ -195,6 +195,26 @@ def test_output_into_a_full_pipe_is_a_certain_hang(inode: int) -> None:
     assert (found.verdict == "hung") is (inode == 77)
 
 
+def test_a_slow_reader_of_the_output_is_no_certain_hang() -> None:
+    """The writer runs between two looks and is in the next write, at the same place."""
+    world = World()
+    world.bend(TP1, HOOKED, fds={1: pipe(1, 77)})
+
+    def write(world: World, second: int) -> None:
+        world.bend(TP1, thread=call(1, 1, 4, slices=5 + second))
+
+    found = look(world, 16, write).judgement(ended=True)
+    assert (found.verdict, found.confidence) == ("suspect", "hint")
+
+
+def test_a_circle_in_which_somebody_gives_up_is_no_certain_hang() -> None:
+    """One of the two waits with a time-out: then it may let the other go on."""
+    world = World()
+    other = waiting(5000, syscall=202, futex=FutexWait(6, "mutex", 2, TP1), deadline=5_000.0)
+    world.bend(TP1, HOOKED, thread=futex(5000), others={5000: other})
+    assert named(judged(world)) == ("suspect", [TP1], "lock-cycle")
+
+
 def test_all_ranks_in_one_collective_are_the_operation_itself() -> None:
     """Nobody is missing from the call: all of them are named, with the collective."""
     world = World()
