@@ -17,6 +17,7 @@ SIGNALS = {
 }  # fmt: skip
 # Launchers end what is left of a launch all at once: ends closer together than this may have one cause.
 _TOGETHER_S = 0.2
+_ASKED = 15  # SIGTERM
 _LINE = 400
 
 
@@ -66,7 +67,9 @@ def first_to_end(view: View, dead: Sequence[Picture]) -> list[Picture]:
         wrote = writer_of_traceback(view.logbook, view.launch)
         named = [one for _, one in timed if wrote is not None and one.member.pid == wrote.pid]
         below = [one for one in together if one.member.pid != view.launch.root]
-        return named or below[:1] or together[:1]
+        # Who clears up asks with SIGTERM first: an end of another kind was not asked for.
+        unasked = [one for one in below if signal_of(view.history.tracks[one.member.pid].process.exit_code) != _ASKED]
+        return named or unasked[:1] or below[:1] or together[:1]
     return together
 
 
