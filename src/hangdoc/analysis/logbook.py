@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ..engines import credit, lines
@@ -12,15 +11,11 @@ from ..engines.profile import Mark, Profile
 from ..model.launch import Launch, Member
 from ..model.sample import Log, Sample
 from ..model.words import Phase
+from .stamps import filled, zone
+from .templates import template
 
-_VOLATILE = re.compile(r"0x[0-9a-f]+|[0-9a-f]{12,}|\d+(?:[.,:]\d+)*|/\S+")
 _TAIL = 60
 _TEMPLATES = 20_000  # different lines remembered: more than any start prints, so the bound only serves hostile logs
-
-
-def template(text: str) -> str:
-    """A line with its volatile words (numbers, addresses, hashes, paths) out."""
-    return _VOLATILE.sub("#", text[:400])
 
 
 @dataclass
@@ -67,7 +62,15 @@ class Logbook:
     fatal: list[str] = field(default_factory=list)
     traceback: lines.Traceback | None = None
     chatter_at: float | None = None  # monotonic instant of the last line that only says "still waiting"
+    # Told of every line: the line, pid of its writer, wall clock (its own time, else that of the next one), template.
+    listener: Callable[[lines.Line, int | None, float | None, str], None] | None = None
+    gaps: bool = False  # some text of a log was never read
     _templates: set[str] = field(default_factory=set)
+
+    @property
+    def templates(self) -> frozenset[str]:
+        """Templates of the lines of this launch that were read."""
+        return frozenset(self._templates)
 
     def offsets(self) -> dict[str, int]:
         """Where the next look should read on, by path and inode: after a rotation the new file is read from its start."""
@@ -102,7 +105,7 @@ class Logbook:
         fresh: list[str] = []
         for chunk in state.log.chunks:
             if chunk.offset != state.next:
-                state.pending = ""
+                state.pending, self.gaps = "", True
             text = state.pending + chunk.text
             end = max(text.rfind("\n"), text.rfind("\r")) + 1
             state.pending = text[end:][-4096:]
@@ -115,18 +118,14 @@ class Logbook:
         reader = lines.reader(self.profile, version)
         year = _year(sample.at)
         times = [lines.timestamp(line, year) for line in fresh]
-        if state.skew is None and state.log.mtime is not None:
-            last = next((at for at in reversed(times) if at is not None), None)
-            if (
-                last is not None
-            ):  # the writer may be in another time zone: quarters of an hour are zones, the rest is age
-                state.skew = round((state.log.mtime - last) / 900) * 900
+        if state.skew is None:
+            state.skew = zone(times, state.log.mtime)
+        walls = filled([None if one is None else one + (state.skew or 0) for one in times], state.log.mtime)
         root = launch.members.get(launch.root)
         started = sample.at - (sample.boot - root.start) if root else None
         nspids = {one.nspid[-1]: pid for pid, one in sample.processes.items() if len(one.nspid) > 1}
         mine = []
-        for text, naive in zip(fresh, times, strict=True):
-            at = naive + (state.skew or 0) if naive is not None else None
+        for text, at in zip(fresh, walls, strict=True):
             if started is not None and at is not None and at < started - 5:
                 continue  # an earlier start wrote into the same file
             mine.append(text)
@@ -143,11 +142,13 @@ class Logbook:
         written.seen_pid = written.seen_pid or line.writer.pid is not None
         if line.message.strip():
             written.last_line, written.last_line_at = line.text, at if at is not None else written.last_line_at
+        shape = template(line.message)
+        if self.listener is not None:
+            self.listener(line, pid, at, shape)
         if line.fatal:
             self.fatal.append(line.text)
         if line.mark is not None:
             written.marks.append((line.mark, at))
-        shape = template(line.message)
         new = shape not in self._templates
         if new and len(self._templates) < _TEMPLATES:
             self._templates.add(shape)
