@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from ..model import report as r
 from ..model.sample import Thread
-from . import floors
+from . import compare, floors
 from .advice import disproof, fix_of, next_steps
+from .history import package_version
 from .judge import Judgement, furthest_behind, phase_since
 from .stacks import tree
 from .view import Picture, View
@@ -72,6 +73,7 @@ def assemble(
         stacks=tree([(one.member.label, one.stack) for one in pictures if one.stack is not None and one.member.needed]),
         waits=[_wait(view, one) for one in edges],
         undecided=[r.UndecidedCause("verdict", list(judgement.missing))] if judgement.missing else [],
+        baseline=compare.row(view, judgement.behind),
         progress=_progress(view, pictures),
         unseen=[
             r.UnseenRow(view.launch.host, one.pid, one.probe, one.reason, one.detail, fix_of(one))
@@ -110,15 +112,12 @@ def _summary(view: View, judgement: Judgement, pictures: Sequence[Picture]) -> s
 
 def _engine(view: View) -> r.Engine:
     modified = sorted({path for track in view.history.tracks.values() for path in track.process.modified or ()})
-    return r.Engine(view.launch.engine, view.launch.version or _version(view), dict(view.launch.args), modified)
-
-
-def _version(view: View) -> str | None:
-    for track in view.history.tracks.values():
-        for package in view.profile.packages:
-            if track.process.packages and package in track.process.packages:
-                return track.process.packages[package]
-    return None
+    return r.Engine(
+        view.launch.engine,
+        view.launch.version or package_version(view.history, view.profile),
+        dict(view.launch.args),
+        modified,
+    )
 
 
 def _phase(view: View, judgement: Judgement) -> r.PhaseNow | None:
@@ -127,7 +126,10 @@ def _phase(view: View, judgement: Judgement) -> r.PhaseNow | None:
     place = view.phases.index(judgement.phase)
     spec = view.order[place]
     since = phase_since(view, judgement.behind) if judgement.behind else None
-    return r.PhaseNow(judgement.phase, since, spec.ceiling_s, place + 1, len(view.order), spec.next_line or None)
+    late = compare.lateness(view, judgement.behind) if judgement.behind else None
+    expected, basis = (late.after_s, late.words) if late else (spec.ceiling_s, "ceiling of the engine's profile")
+    since = late.now_s if late else since
+    return r.PhaseNow(judgement.phase, since, expected, place + 1, len(view.order), spec.next_line or None, basis)
 
 
 def _clocks(view: View, judgement: Judgement, pictures: Sequence[Picture]) -> r.Clocks:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from ..engines import launches, load, phases
-from ..engines.profile import Profile
+from ..engines import launches, lines, load, phases
+from ..engines.profile import PhaseSpec, Profile
 from ..model.launch import Launch
 from ..model.report import Report
 from ..model.sample import Sample
 from .assemble import assemble
-from .history import History
+from .history import History, package_version
 from .judge import Judgement, judge
 from .logbook import Logbook
+from .nearest import Beside
 from .pictures import picture
 from .structure import assume_waits
 from .view import Picture, View
@@ -27,11 +28,35 @@ class Diagnosis:
     gives the report that the live look gave.
     """
 
-    def __init__(self, root: int, profiles: Mapping[str, Profile] | None = None) -> None:
+    def __init__(
+        self,
+        root: int,
+        profiles: Mapping[str, Profile] | None = None,
+        on_line: Callable[[lines.Line, int | None, float | None, str], None] | None = None,
+    ) -> None:
         self.root = root
         self._profiles = profiles if profiles is not None else load.profiles()
         self.history = History()
+        self.beside: Beside | None = None  # the good starts that this one is held against
         self._logbook: Logbook | None = None
+        self._on_line = on_line
+
+    @property
+    def logbook(self) -> Logbook | None:
+        """What the logs said, None before the launch was recognised."""
+        return self._logbook
+
+    def order(self) -> tuple[PhaseSpec, ...]:
+        """The phases that this launch goes through."""
+        launch = self.history.launch
+        return phases.order(self._profiles[launch.engine], launch) if launch else ()
+
+    def version(self) -> str | None:
+        """Version of the engine, where arguments or packages told it."""
+        launch = self.history.launch
+        if launch is None:
+            return None
+        return launch.version or package_version(self.history, self._profiles[launch.engine])
 
     @property
     def launch(self) -> Launch | None:
@@ -46,7 +71,7 @@ class Diagnosis:
         if found is None:
             return
         if self._logbook is None:
-            self._logbook = Logbook(self._profiles[found.engine])
+            self._logbook = Logbook(self._profiles[found.engine], listener=self._on_line)
         self.history.add(sample, found)
         launch = self.history.launch or found
         self._logbook.add(sample, launch, launch.version)
@@ -93,4 +118,5 @@ class Diagnosis:
             return None
         profile = self._profiles[launch.engine]
         arch = self.history.facts.arch if self.history.facts else ""
-        return View(self.history, self._logbook, profile, launch, phases.order(profile, launch), arch or "x86_64")
+        order = phases.order(profile, launch)
+        return View(self.history, self._logbook, profile, launch, order, arch or "x86_64", self.beside)

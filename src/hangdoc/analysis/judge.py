@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..model.words import Certainty, Phase, Verdict
-from . import floors
+from . import compare, floors
 from .structure import depth
 from .view import Picture, View
 from .waits import Edge, chain, chain_words
@@ -49,11 +49,12 @@ def judge(view: View, pictures: Sequence[Picture], edges: Sequence[Edge] = (), *
     behind = furthest_behind(view, needed, edges)
     if behind is None:
         return Judgement("undecided", "hint", missing=("no needed member of the launch could be looked at",))
-    late = _overdue(view, needed, behind)
+    beside = compare.lateness(view, behind)
+    late = _overdue(view, needed, behind, beside)
     found = Judgement("undecided", "hint", behind=behind, phase=behind.phase, pending=bool(definite), overdue=late)
     who = f"{behind.member.label} (pid {behind.member.pid})"
     if behind.moving:
-        moves = (f"{who} moves: {', '.join(behind.channels)}",)
+        moves = (f"{who} moves: {', '.join(behind.channels)}", *([beside.words] if beside and beside.overdue else ()))
         return replace(found, verdict="slow" if late else "progressing", confidence="likely", reasons=moves)
     if behind.moving is None and not behind.definite:
         return replace(found, missing=_missing(view, behind))
@@ -64,6 +65,7 @@ def judge(view: View, pictures: Sequence[Picture], edges: Sequence[Edge] = (), *
     culprits = culprits_of(needed, behind)
     reasons = [f"{one.member.label} (pid {one.member.pid}): {one.detail}" for one in culprits]
     reasons.append(f"no progress and no work of {who} for {watched:.0f} s")
+    reasons += [beside.words] if beside and beside.overdue else []
     way = chain(edges, view.launch.root, behind.member.pid)
     if way:
         reasons.append(chain_words(way, behind.member.pid, {one.member.pid: one.member.label for one in pictures}))
@@ -171,7 +173,10 @@ def culprits_of(needed: Sequence[Picture], behind: Picture) -> list[Picture]:
     return [behind, *(one for one in same if one is not behind)]
 
 
-def _overdue(view: View, needed: Sequence[Picture], behind: Picture) -> bool:
+def _overdue(view: View, needed: Sequence[Picture], behind: Picture, beside: compare.Lateness | None) -> bool:
+    """By its good starts, where some are on record; else by the ceiling of the engine's profile; or by a sibling rank."""
+    if beside is not None:
+        return beside.overdue or (behind.phase is not None and _passed_long_ago(view, needed, behind))
     since = phase_since(view, behind)
     spec = next((one for one in view.order if one.id == behind.phase), None)
     if spec is not None and since is not None and since > spec.ceiling_s:

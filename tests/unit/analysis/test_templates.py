@@ -20,9 +20,9 @@ numbers = st.one_of(
 hexes = st.one_of(st.from_regex(r"[0-9a-f]{12,40}", fullmatch=True), st.from_regex(r"0x[0-9a-f]{4,16}", fullmatch=True))
 paths = st.from_regex(r"(/[a-zA-Z0-9_.-]{1,12}){1,5}", fullmatch=True)
 times = st.from_regex(r"[0-2]\d:[0-5]\d:[0-5]\d(,\d\d\d)?", fullmatch=True)
-sizes = st.tuples(st.floats(0.01, 999).map(lambda one: f"{one:.1f}"), st.sampled_from(["GB", "MB", "KiB", "bytes"])).map(
-    " ".join
-)
+sizes = st.tuples(
+    st.floats(0.01, 999).map(lambda one: f"{one:.1f}"), st.sampled_from(["GB", "MB", "KiB", "bytes"])
+).map(" ".join)
 
 
 @given(st.text(max_size=200))
