@@ -127,7 +127,8 @@ def _phase(view: View, judgement: Judgement) -> r.PhaseNow | None:
     spec = view.order[place]
     since = phase_since(view, judgement.behind) if judgement.behind else None
     late = compare.lateness(view, judgement.behind) if judgement.behind else None
-    expected, basis = (late.after_s, late.words) if late else (spec.ceiling_s, "ceiling of the engine's profile")
+    ceiling = "ceiling of the engine's profile" + (f": {view.unmatched}" if view.unmatched else "")
+    expected, basis = (late.after_s, late.words) if late else (spec.ceiling_s, ceiling)
     since = late.now_s if late else since
     return r.PhaseNow(judgement.phase, since, expected, place + 1, len(view.order), spec.next_line or None, basis)
 

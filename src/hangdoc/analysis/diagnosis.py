@@ -38,6 +38,7 @@ class Diagnosis:
         self._profiles = profiles if profiles is not None else load.profiles()
         self.history = History()
         self.beside: Beside | None = None  # the good starts that this one is held against
+        self.unmatched = ""  # why there are none
         self._logbook: Logbook | None = None
         self._on_line = on_line
 
@@ -74,6 +75,12 @@ class Diagnosis:
             self._logbook = Logbook(self._profiles[found.engine], listener=self._on_line)
         self.history.add(sample, found)
         launch = self.history.launch or found
+        self._logbook.add(sample, launch, launch.version)
+
+    def read_log(self, launch: Launch, sample: Sample) -> None:
+        """Take in a log of a launch of which nothing else is left."""
+        self._logbook = self._logbook or Logbook(self._profiles[launch.engine], listener=self._on_line)
+        self.history.add(sample, launch)
         self._logbook.add(sample, launch, launch.version)
 
     def log_offsets(self) -> dict[str, int]:
@@ -119,4 +126,4 @@ class Diagnosis:
         profile = self._profiles[launch.engine]
         arch = self.history.facts.arch if self.history.facts else ""
         order = phases.order(profile, launch)
-        return View(self.history, self._logbook, profile, launch, order, arch or "x86_64", self.beside)
+        return View(self.history, self._logbook, profile, launch, order, arch or "x86_64", self.beside, self.unmatched)

@@ -53,6 +53,7 @@ class View:
     order: tuple[PhaseSpec, ...]  # the phases that this launch goes through
     arch: str
     beside: Beside | None = None  # the good starts that this one is held against
+    unmatched: str = ""  # why there are none
 
     @property
     def phases(self) -> tuple[Phase, ...]:

@@ -101,6 +101,12 @@ class Recorder:
         if self.watch_waits and "stacks" in sample.probes and self._health_at is None:
             self._wait_signatures()
 
+    def read_log(self, launch: Launch, sample: Sample) -> None:
+        """Take in the log of a start of which nothing else is left."""
+        self.diagnosis.read_log(launch, sample)
+        sizes = [(one.lines, one.size) for one in sample.logs]
+        self._ticks.append(_Tick(0.0, *sizes[0], 0) if sizes else _Tick(0.0, None, None, 0))
+
     def _resources(self, sample: Sample, launch: Launch, age: float) -> None:
         rows = [sample.processes[pid] for pid in launch.members if pid in sample.processes]
         counted = [one for one in sample.logs if one.lines is not None and one.size is not None]

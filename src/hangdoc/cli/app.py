@@ -21,6 +21,8 @@ from . import exits, screen
 # name -> what it is for, in the order of the help page; the module has the same name
 COMMANDS: dict[str, str] = {
     "diagnose": "Look once and say whether a launch is slow or stuck, where, and because of which rank.",
+    "record-baseline": "Record a good start, or merge a further one.",
+    "baselines": "List, show and compare the good starts on record.",
     "ps": "List the launches found here, their roles, ranks and phase.",
     "check": "Say what can be seen here, and how to see more.",
     "report": "Render a saved case again.",
@@ -63,7 +65,7 @@ def _run(arguments: Sequence[str]) -> int:
     everything = _COMPLETION in os.environ
     app = build(lambda name: everything or name == wanted)
     try:
-        result = app(args=list(arguments), prog_name="hangdoc", standalone_mode=False)
+        result = app(args=list(arguments), prog_name="hangdoc", standalone_mode=False, obj=list(arguments))
     except Exception as error:
         status = _usage(error)
         if status is None:
@@ -84,7 +86,9 @@ def build(load: Callable[[str], bool]) -> typer.Typer:
     )
     app.callback()(_global_options)
     for name, purpose in COMMANDS.items():
-        function = importlib.import_module(f"hangdoc.cli.{name}").command if load(name) else _not_loaded
+        function = (
+            importlib.import_module(f"hangdoc.cli.{name.replace('-', '_')}").command if load(name) else _not_loaded
+        )
         app.command(name, short_help=purpose, help=None if load(name) else purpose)(function)
     return app
 
