@@ -113,7 +113,7 @@ def row(view: View, behind: Picture | None) -> r.BaselineRow | None:
         [one.words for one in beside.differences],
         rows,
         [one.text for one in missing[:_ROWS]],
-        _extra(view, base)[:_ROWS],
+        _extra(view, base)[:_ROWS] if behind is not None else [],  # a server that is ready prints requests
         len(base.runs),
         base.provenance.kind,
         due[0].text if due else None,

@@ -70,7 +70,7 @@ def nearest(candidates: Iterable[Baseline], now: Configuration, profile: Profile
 
 
 def _identity(then: Configuration, now: Configuration) -> Iterable[Difference]:
-    if then.model != now.model:
+    if not _same_model(then.model, now.model):
         yield Difference(
             f"model {now.model or '?'} here, {then.model or '?'} then: durations say nothing", apart=True, weight=50
         )
@@ -89,6 +89,14 @@ def _identity(then: Configuration, now: Configuration) -> Iterable[Difference]:
         )
     elif not now.version or not then.version:
         yield Difference("version not known on both sides", apart=False, weight=1)
+
+
+def _same_model(one: str | None, other: str | None) -> bool:
+    """Whether two names may mean one model: a local copy has lost the organisation in front of the name."""
+    if one is None or other is None or one == other:
+        return one == other
+    short = ("/" not in one) or ("/" not in other)
+    return short and one.rpartition("/")[2].lower() == other.rpartition("/")[2].lower()
 
 
 def _hardware(then: Configuration, now: Configuration) -> Iterable[Difference]:

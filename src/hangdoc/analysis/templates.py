@@ -29,10 +29,10 @@ _DIGITS = str.maketrans("123456789", "000000000")
 
 
 def template(text: str) -> str:
-    """The line with its volatile words out, at most `KEPT` characters."""
+    """The line with its volatile words out, without blanks around, at most `KEPT` characters."""
     return _of(text[:READ].translate(_DIGITS))
 
 
 @functools.lru_cache(maxsize=_REMEMBERED)
 def _of(text: str) -> str:
-    return _LISTS.sub("#", _VOLATILE.sub("#", _BLANKS.sub(" ", text)))[:KEPT]
+    return _LISTS.sub("#", _VOLATILE.sub("#", _BLANKS.sub(" ", text)))[:KEPT].strip()

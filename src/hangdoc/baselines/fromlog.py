@@ -48,7 +48,9 @@ def baseline_of_log(path: Path, name: str, engine: str | None = None) -> Baselin
     found = recorder.baseline(name, "log")
     run = replace(found.runs[0], partial=True)
     note = f"from a log alone; {earlier} earlier start(s) in it were passed over" if earlier else "from a log alone"
-    return replace(found, runs=(run,), processes=(), provenance=replace(found.provenance, note=note))
+    # How long imports took before the first line with a time, nobody knows.
+    phases = tuple(one for one in found.phases if one.id != profile.phases[0].id)
+    return replace(found, runs=(run,), phases=phases, processes=(), provenance=replace(found.provenance, note=note))
 
 
 def _profile(rows: Sequence[str], engine: str | None) -> Profile:
@@ -91,8 +93,8 @@ def _launch(rows: Sequence[str], profile: Profile) -> Launch:
     numbers: dict[tuple[object, Rank], int] = {}
     for row in rows:
         who = lines.writer(row, profile)[0]
-        if who.role is None:
-            continue
+        if who.role is None or (who.pid is None and who.rank == Rank(world=who.rank.world) != Rank()):
+            continue  # nobody, or a library that knows its global rank only: some other prefix names the same process
         pid = who.pid or numbers.setdefault((who.role, who.rank), _FIRST_PID + len(numbers))
         known = members.get(pid)
         if known is None or (known.rank == Rank() and who.rank != Rank()):

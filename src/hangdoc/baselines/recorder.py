@@ -74,12 +74,11 @@ class Recorder:
         self.diagnosis = Diagnosis(self.root, on_line=self._line)
 
     def _line(self, line: lines.Line, pid: int | None, at: float | None, shape: str) -> None:
-        words = shape.strip()
-        if not words or words in self._lines or len(self._lines) >= LINES:
+        if not shape or shape in self._lines or len(self._lines) >= LINES:
             return
         launch = self.diagnosis.launch
         member = launch.members.get(pid) if launch and pid is not None else None
-        self._lines[words] = _Seen(member.role if member else line.writer.role, at)
+        self._lines[shape] = _Seen(member.role if member else line.writer.role, at)
 
     def add(self, sample: Sample) -> None:
         """Fold one sample in."""
