@@ -130,7 +130,9 @@ def _phase(view: View, judgement: Judgement) -> r.PhaseNow | None:
     ceiling = "ceiling of the engine's profile" + (f": {view.unmatched}" if view.unmatched else "")
     expected, basis = (late.after_s, late.words) if late else (spec.ceiling_s, ceiling)
     since = late.now_s if late else since
-    return r.PhaseNow(judgement.phase, since, expected, place + 1, len(view.order), spec.next_line or None, basis)
+    due = compare.overdue_line(view, view.beside.baseline, judgement.behind) if view.beside else None
+    next_line = due[0].text.replace("#", "…") if due else spec.next_line or None
+    return r.PhaseNow(judgement.phase, since, expected, place + 1, len(view.order), next_line, basis)
 
 
 def _clocks(view: View, judgement: Judgement, pictures: Sequence[Picture]) -> r.Clocks:
@@ -254,9 +256,28 @@ def _progress(view: View, pictures: Sequence[Picture]) -> list[r.ProgressRow]:
             if channel != "cpu":
                 what = "work" if channel in ("faults", "reads") else "progress"
                 rows.append(r.ProgressRow(f"{channel} of {one.member.label} ({one.member.pid})", what, moved=True))  # type: ignore[arg-type]
+    rows += _paces(view)
     since = view.logbook.chatter_at
     if since is not None:
         rows.append(
             r.ProgressRow("log", "idling", moved=False, detail="lines that only say that something still waits")
         )
+    return rows
+
+
+def _paces(view: View) -> list[r.ProgressRow]:
+    """Bars that are not full yet: n of m, rate, time left."""
+    now = view.history.last.at if view.history.last else 0.0
+    members = view.launch.members
+    writers = {members[pid].label: one for pid, one in view.logbook.by_member.items() if pid in members}
+    rows = []
+    for who, written in (*writers.items(), ("", view.logbook.others)):
+        for pace in written.paces.values():
+            if pace.total > pace.done:
+                left = pace.left(now)
+                channel = " of ".join(word for word in (pace.label or "bar", who) if word)
+                eta = round(left[0], 1) if left else None
+                rows.append(
+                    r.ProgressRow(channel, "progress", pace.moved(now), pace.rate(), "/s", eta, pace.words(now))
+                )
     return rows

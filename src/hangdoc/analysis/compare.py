@@ -85,7 +85,7 @@ def _words(beside: Beside, what: str, now: float, took: Sequence[float]) -> str:
     count = len(took)
     runs = "one good start" if count == 1 else f"{count} good starts"
     trust = "; one run alone says little" if count == 1 else ""
-    longest = f"{took[-1]:.0f} s" if count == 1 else f"at most {took[-1]:.0f} s"
+    longest = "less than 1 s" if took[-1] < 1 else f"{took[-1]:.0f} s" if count == 1 else f"at most {took[-1]:.0f} s"
     return f"{what} has lasted {now:.0f} s and took {longest} in {runs} (baseline {beside.baseline.name}{trust})"
 
 

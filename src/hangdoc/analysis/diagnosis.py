@@ -108,7 +108,7 @@ class Diagnosis:
         return judge(view, pictures, edges, ended=ended)
 
     def _seen(self) -> tuple[View | None, list[Picture], list[Edge]]:
-        view = self._view()
+        view = self.view()
         if view is None:
             return None, [], []
         found = [picture(view, track) for _, track in sorted(self.history.tracks.items())]
@@ -119,7 +119,8 @@ class Diagnosis:
         waiting = victims(found, edges)
         return view, [replace(one, victim=one.member.pid in waiting) for one in found], edges
 
-    def _view(self) -> View | None:
+    def view(self) -> View | None:
+        """All that judging needs, None before the launch was recognised."""
         launch = self.history.launch
         if launch is None or self._logbook is None:
             return None

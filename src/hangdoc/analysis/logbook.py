@@ -11,10 +11,12 @@ from ..engines.profile import Mark, Profile
 from ..model.launch import Launch, Member
 from ..model.sample import Log, Sample
 from ..model.words import Phase
+from .pace import Pace
 from .stamps import filled, zone
 from .templates import template
 
 _TAIL = 60
+_PACES = 32  # progress bars followed for each writer
 _TEMPLATES = 20_000  # different lines remembered: more than any start prints, so the bound only serves hostile logs
 
 
@@ -27,6 +29,7 @@ class Written:
     last_line_at: float | None = None  # wall clock by the line's own time, else when it was seen to be new
     last_new: float | None = None  # monotonic instant at which a line of a new template or a mark was seen
     bars: dict[str, lines.Bar] = field(default_factory=dict)  # template of a progress bar -> n of m
+    paces: dict[str, Pace] = field(default_factory=dict)  # the same template -> how fast it goes
     seen_pid: bool = False  # its pid stood in a prefix
 
     def phase(self, phases: tuple[Phase, ...]) -> Phase | None:
@@ -158,6 +161,8 @@ class Logbook:
         if line.bar is not None:
             new = line.bar.done > written.bars.get(shape, lines.Bar(-1, 0)).done
             written.bars[shape] = line.bar
+            if shape in written.paces or len(written.paces) < _PACES:
+                written.paces.setdefault(shape, Pace()).add(line.text, at)
         if new and seen is not None:
             written.last_new = seen
 

@@ -55,7 +55,7 @@ def _list() -> Iterator[str]:
         try:
             one = store.read(path)
         except store.BaselineError as error:
-            yield f"{name}  cannot be used: {clean(str(error), 160)}"
+            yield f"{name}  cannot be used: {clean(str(error), 300)}"
             continue
         times = known(run.ready_s for run in one.runs)
         ready = f"ready after {_span(times)} s" if times else "no time"

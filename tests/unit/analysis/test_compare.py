@@ -95,8 +95,14 @@ def test_the_whole_start_may_be_overdue_where_the_phase_is_not_known() -> None:
 
 
 def test_a_baseline_of_another_configuration_decides_nothing() -> None:
-    for change in ({"model": "n"}, {"model": "org/n"}, {"engine": "vllm"}, {"args": {"tensor-parallel-size": "4"}}, {"hosts": 2}):
-        other = hold(good(50.0, configuration=replace(HERE, **change)), HERE, SGLANG)  # type: ignore[arg-type]
+    for change in (
+        {"model": "n"},
+        {"model": "org/n"},
+        {"engine": "vllm"},
+        {"args": {"tensor-parallel-size": "4"}},
+        {"hosts": 2},
+    ):
+        other = hold(good(50.0, configuration=replace(HERE, **change)), HERE, SGLANG)
         assert not other.comparable
         found = report(loading(60), other)
         assert found.verdict == "suspect"
@@ -136,7 +142,9 @@ def story(age: float) -> tuple[World, Beside]:
     world.processes = {ROOT: process(ROOT, 1, argv, RECV_PIPE, start=BOOT - age)}
     for rank in range(8):
         pid = TP0 + rank
-        world.processes[pid] = process(pid, ROOT, f"sglang::scheduler_TP{rank}", (HOOK, *SCHEDULER), start=BOOT - age + 20)
+        world.processes[pid] = process(
+            pid, ROOT, f"sglang::scheduler_TP{rank}", (HOOK, *SCHEDULER), start=BOOT - age + 20
+        )
     last = "Loading safetensors checkpoint shards: 100% Completed | 64/64 [05:12<00:00,  4.88s/it]\n"
     lines = [f"a line of the start, number {number}\n" for number in range(216)]
     for rank in range(8):

@@ -20,6 +20,10 @@ HERE = Configuration(
 )
 
 
+def _ranks(load: float) -> dict[str, tuple[float | None, ...]]:
+    return {"scheduler TP0": (load,), "scheduler TP1": (load + 1,)}
+
+
 def one_run(ready: float = 60.0, load: float = 10.0, name: str = "good") -> Baseline:
     """A start of two ranks that loads for `load` seconds."""
     return Baseline(
@@ -28,7 +32,7 @@ def one_run(ready: float = 60.0, load: float = 10.0, name: str = "good") -> Base
         runs=(Run("2026-11-29", "case", ready_s=ready, lines=90, bytes=9000, caches="warm", hangdoc="0.1.0"),),
         phases=(
             PhaseTimes("import", (0.0,), (20.0,), 20.0, 20.0, {"launcher": (20.0,), "scheduler TP0": (9.0,)}, (5,)),
-            PhaseTimes("weight-load", (20.0,), (load,), load, load, {"scheduler TP0": (load,), "scheduler TP1": (load + 1,)}, (70,)),
+            PhaseTimes("weight-load", (20.0,), (load,), load, load, _ranks(load), (70,)),
         ),
         lines=(
             BaselineLine("Load weight begin. avail mem=#", "scheduler", (20.0,)),

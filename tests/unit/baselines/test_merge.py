@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -71,4 +72,4 @@ def test_a_quantile_lies_between_its_neighbours(values: list[float]) -> None:
     found = [quantile(values, share / 10) for share in range(11)]
     assert found[0] == values[0]
     assert found[-1] == values[-1]
-    assert all(a <= b + 1e-6 for a, b in zip(found, found[1:], strict=False))
+    assert all(a <= b + 1e-6 for a, b in pairwise(found))
