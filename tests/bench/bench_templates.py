@@ -8,11 +8,11 @@ from pathlib import Path
 
 from harness import Row, seconds
 
-from hangdoc.analysis import compare, nearest
+from hangdoc.analysis import compare, nearest, templates
 from hangdoc.analysis.diagnosis import Diagnosis
-from hangdoc.analysis.templates import template
 from hangdoc.baselines.fromlog import baseline_of_log
 from hangdoc.engines.load import profiles
+from hangdoc.model.baseline import Baseline
 from hangdoc.model.launch import Launch, Member, Rank
 from hangdoc.model.sample import Log, LogChunk, Sample
 
@@ -30,6 +30,12 @@ def _log(count: int) -> list[str]:
     ]
 
 
+def _templates(lines: list[str]) -> None:
+    templates.forget()
+    for line in lines:
+        templates.template(line)
+
+
 def _drain3(lines: list[str]) -> str:
     if importlib.util.find_spec("drain3") is None:
         return "Drain3 90,000/s (published; not installed here)"
@@ -43,13 +49,12 @@ def _drain3(lines: list[str]) -> str:
     return f"Drain3 {len(lines) / seconds(mine, 1):,.0f}/s"
 
 
-def _compared(text: str) -> None:
+def _compared(text: str, one: Baseline) -> None:
     members = {7: Member(7, 1.0, "launcher"), **{8 + n: Member(8 + n, 1.0, "scheduler", Rank(tp=n)) for n in range(2)}}
     launch = Launch("box", 7, "sglang", members)
     log = Log("/log", "file", (7,), size=len(text), mtime=1.8e9, inode=1, chunks=(LogChunk(0, text, len(text)),))
     diagnosis = Diagnosis(7)
     diagnosis.read_log(launch, Sample("box", 1.8e9, 10.0, 1.8e9, logs=[log]))
-    one = baseline_of_log(_DATA / "sglang-0.5.23-cpu-tp2.log", "x")
     for _ in range(5):
         diagnosis.beside = nearest.hold(one, one.configuration, profiles()["sglang"])
         view = diagnosis.view()
@@ -60,10 +65,11 @@ def _compared(text: str) -> None:
 def rows() -> Iterator[Row]:
     """Two rows."""
     lines = _log(20_000)
-    rate = len(lines) / seconds(lambda: [template(line) for line in lines], 3)
+    rate = len(lines) / seconds(lambda: _templates(lines), 3)
     yield Row("log templates", f">= {BAR_LINES:,}/s", f"{rate:,.0f}/s", rate >= BAR_LINES, _drain3(lines))
     text = "\n".join(_log(LONG)) + "\n"
-    took = seconds(lambda: _compared(text), 3)
+    one = baseline_of_log(_DATA / "sglang-0.5.23-cpu-tp2.log", "x")
+    took = seconds(lambda: _compared(text, one), 3)
     yield Row(
         f"a log of {LONG:,} lines against five baselines", f"<= {BAR_LONG_S:.0f} s", f"{took:.2f} s", took <= BAR_LONG_S
     )

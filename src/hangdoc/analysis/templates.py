@@ -25,14 +25,20 @@ _VOLATILE = re.compile(
 )
 _LISTS = re.compile(r"#(?:[, <]+#)+")  # a list of numbers may be longer the next time
 _BLANKS = re.compile(r"  +")
-_DIGITS = str.maketrans("123456789", "000000000")
+_DIGITS = bytes.maketrans(b"123456789", b"000000000")
 
 
 def template(text: str) -> str:
     """The line with its volatile words out, without blanks around, at most `KEPT` characters."""
-    return _of(text[:READ].translate(_DIGITS))
+    return _of(text[:READ].encode("utf-8", "surrogatepass").translate(_DIGITS))
 
 
 @functools.lru_cache(maxsize=_REMEMBERED)
-def _of(text: str) -> str:
+def _of(data: bytes) -> str:
+    text = data.decode("utf-8", "surrogatepass")
     return _LISTS.sub("#", _VOLATILE.sub("#", _BLANKS.sub(" ", text)))[:KEPT].strip()
+
+
+def forget() -> None:
+    """Drop what is remembered, so that a measurement begins cold."""
+    _of.cache_clear()
