@@ -89,6 +89,20 @@ def _words(beside: Beside, what: str, now: float, took: Sequence[float]) -> str:
     return f"{what} has lasted {now:.0f} s and took {longest} in {runs} (baseline {beside.baseline.name}{trust})"
 
 
+def since_phase(view: View) -> float:
+    """Seconds since any member entered a further phase, by the marks in the log; for ever where none is timed.
+
+    Whose turn has only just come was still before for a good reason: it waited for the others.
+    """
+    began, last = started(view), view.history.last
+    if began is None or last is None:
+        return float("inf")
+    writers = (*view.logbook.by_member.values(), view.logbook.others)
+    entered = [progression.spans(view.order, progression.moments(one, began), 0.0, None)[-1:] for one in writers]
+    times = [one[0].start for one in entered if one and one[0].start > 0]
+    return last.at - began - max(times) if times else float("inf")
+
+
 def row(view: View, behind: Picture | None) -> r.BaselineRow | None:
     """This start beside the baseline, for the report."""
     beside, began = view.beside, started(view)

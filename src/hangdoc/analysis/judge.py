@@ -58,9 +58,11 @@ def judge(view: View, pictures: Sequence[Picture], edges: Sequence[Edge] = (), *
         return replace(found, verdict="slow" if late else "progressing", confidence="likely", reasons=moves)
     if behind.moving is None and not behind.definite:
         return replace(found, missing=_missing(view, behind))
-    watched = min(view.history.window, behind.quiet_s)
+    watched = min(view.history.window, behind.quiet_s, compare.since_phase(view))
     if watched < floors.STILL_S:
-        why = f"nothing of {who} moved for {watched:.0f} s, which is too short to call it still"
+        why = (
+            f"nothing of {who} and no phase of the start moved for {watched:.0f} s, which is too short to call it still"
+        )
         return replace(found, reasons=(why,), missing=("two looks 15 s apart" if ended else "more time",))
     culprits = culprits_of(needed, behind)
     reasons = [f"{one.member.label} (pid {one.member.pid}): {one.detail}" for one in culprits]
@@ -115,11 +117,14 @@ def _ready(view: View, needed: Sequence[Picture]) -> Judgement | None:
         return Judgement(
             "ready", "likely", phase="ready", reasons=("the ranks of this node wait for work in their loop",)
         )
-    silent = [history.now - since for port, since in history.health_silent_since.items() if port in answers]
     everyone = (*view.logbook.by_member.values(), view.logbook.others)
-    said_ready = any(mark.phase == "ready" for written in everyone for mark, _ in written.marks)
-    if said_ready and silent and max(silent) >= floors.HEALTH_SILENT_S:
-        why = f"the log says that it is ready, but the health path has been silent for {max(silent):.0f} s"
+    said = [at for written in everyone for mark, at in written.marks if mark.phase == "ready"]
+    since = [history.now - at for port, at in history.health_silent_since.items() if port in answers]
+    # Before the line came, silence was as it should be.
+    told = min((_wall_now(view) - at for at in said if at is not None), default=float("inf"))
+    silent = min(max(since), told) if since and said else 0.0
+    if silent >= floors.HEALTH_SILENT_S:
+        why = f"the log says that it is ready, but the health path has been silent for {silent:.0f} s"
         culprit = [one for one in needed if one.member.pid == view.launch.root]
         return _because(view, "hung", "likely", culprit, [why])
     return None

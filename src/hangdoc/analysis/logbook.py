@@ -121,11 +121,11 @@ class Logbook:
         reader = lines.reader(self.profile, version)
         year = _year(sample.at)
         times = [lines.timestamp(line, year) for line in fresh]
-        if state.skew is None:
-            state.skew = zone(times, state.log.mtime)
-        walls = filled([None if one is None else one + (state.skew or 0) for one in times], state.log.mtime)
         root = launch.members.get(launch.root)
         started = sample.at - (sample.boot - root.start) if root else None
+        if state.skew is None:
+            state.skew = zone(times, state.log.mtime, started)
+        walls = filled([None if one is None else one + (state.skew or 0) for one in times], state.log.mtime)
         nspids = {one.nspid[-1]: pid for pid, one in sample.processes.items() if len(one.nspid) > 1}
         mine = []
         for text, at in zip(fresh, walls, strict=True):

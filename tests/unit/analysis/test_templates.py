@@ -92,3 +92,8 @@ def test_a_zone_is_whole_quarters_of_an_hour() -> None:
     assert zone([None, 1_000.0, None], 1_000.0 + 7200 + 130) == 7200
     assert zone([None], 5.0) is None
     assert zone([5.0], None) is None
+
+
+def test_a_long_load_without_times_in_its_lines_is_no_zone() -> None:
+    assert zone([1_000.0, None, None], 1_000.0 + 700, started=990.0) == 0.0
+    assert zone([1_000.0 - 5 * 3600], 1_000.0, started=990.0) == 5 * 3600
