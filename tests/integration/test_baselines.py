@@ -38,6 +38,10 @@ def test_starts_are_recorded_merged_and_compared_with(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         again = call(tmp_path, "diagnose", str(good.pid), "--json", "--save", str(case))
         assert last_object(again.stdout)["verdict"] == "ready"
+        late = call(tmp_path, "record-baseline", str(tmp_path / "late.yaml"), str(good.pid))
+        assert late.returncode == 0, late.stderr
+    (run,) = store.read(tmp_path / "late.yaml").runs
+    assert (run.by, run.partial, run.ready_s is not None) == ("running", True, True)
     path = tmp_path / "hangdoc" / "baselines" / "mini.yaml"
     one = store.read(path)
     assert [run.by for run in one.runs] == ["start"]

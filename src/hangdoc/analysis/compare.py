@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..model import report as r
-from ..model.baseline import Baseline, BaselineLine
+from ..model.baseline import Baseline, BaselineLine, WaitSignature
 from ..model.words import Phase
 from . import progression, quantiles
 from .nearest import Beside
@@ -87,6 +87,18 @@ def _words(beside: Beside, what: str, now: float, took: Sequence[float]) -> str:
     trust = "; one run alone says little" if count == 1 else ""
     longest = "less than 1 s" if took[-1] < 1 else f"{took[-1]:.0f} s" if count == 1 else f"at most {took[-1]:.0f} s"
     return f"{what} has lasted {now:.0f} s and took {longest} in {runs} (baseline {beside.baseline.name}{trust})"
+
+
+def familiar(view: View, one: Picture) -> str:
+    """A sentence where a member waits just as it does in good starts of the same phase; it clears nobody."""
+    beside = view.beside
+    if beside is None or one.phase is None:
+        return ""
+    function = one.stack.frames[0].function if one.stack and one.stack.frames else ""
+    signature = WaitSignature(one.member.role, one.phase, one.mechanism, function)
+    if not function or signature not in beside.baseline.waits:
+        return ""
+    return f"{one.member.label} waits in {function} in this phase in good starts, too: how it waits proves nothing, how long does"
 
 
 def since_phase(view: View) -> float:

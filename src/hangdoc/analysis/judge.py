@@ -68,6 +68,7 @@ def judge(view: View, pictures: Sequence[Picture], edges: Sequence[Edge] = (), *
     reasons = [f"{one.member.label} (pid {one.member.pid}): {one.detail}" for one in culprits]
     reasons.append(f"no progress and no work of {who} for {watched:.0f} s")
     reasons += [beside.words] if beside and beside.overdue else []
+    reasons += [said for said in (_sibling(view, needed, behind), compare.familiar(view, behind)) if said]
     way = chain(edges, view.launch.root, behind.member.pid)
     if way:
         reasons.append(chain_words(way, behind.member.pid, {one.member.pid: one.member.label for one in pictures}))
@@ -181,19 +182,21 @@ def culprits_of(needed: Sequence[Picture], behind: Picture) -> list[Picture]:
 def _overdue(view: View, needed: Sequence[Picture], behind: Picture, beside: compare.Lateness | None) -> bool:
     """By its good starts, where some are on record; else by the ceiling of the engine's profile; or by a sibling rank."""
     if beside is not None:
-        return beside.overdue or (behind.phase is not None and _passed_long_ago(view, needed, behind))
+        return beside.overdue or bool(_sibling(view, needed, behind))
     since = phase_since(view, behind)
     spec = next((one for one in view.order if one.id == behind.phase), None)
     if spec is not None and since is not None and since > spec.ceiling_s:
         return True
-    return behind.phase is not None and _passed_long_ago(view, needed, behind)
+    return bool(_sibling(view, needed, behind))
 
 
-def _passed_long_ago(view: View, needed: Sequence[Picture], behind: Picture) -> bool:
-    """Whether a sibling rank left this phase so long ago that waiting is no explanation.
+def _sibling(view: View, needed: Sequence[Picture], behind: Picture) -> str:
+    """A sentence where a sibling rank left this phase so long ago that waiting is no explanation, else "".
 
     Only a line that every rank prints tells that the other one has not come so far; otherwise its own stack must say so.
     """
+    if behind.phase is None:
+        return ""
     seen_there = behind.means.phase == behind.phase
     place = view.phases.index(behind.phase) if behind.phase in view.phases else -1
     for one in needed:
@@ -205,8 +208,8 @@ def _passed_long_ago(view: View, needed: Sequence[Picture], behind: Picture) -> 
                 passed = _wall_now(view) - at
                 took = _duration(view, one, behind.phase)
                 if passed > max(floors.SIBLING_S, 1.5 * took):
-                    return True
-    return False
+                    return f"{one.member.label} left phase {behind.phase} {passed:.0f} s ago, {behind.member.label} has not"
+    return ""
 
 
 def _duration(view: View, one: Picture, phase: Phase | None) -> float:

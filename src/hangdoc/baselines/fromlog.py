@@ -46,11 +46,10 @@ def baseline_of_log(path: Path, name: str, engine: str | None = None) -> Baselin
               chunks=(LogChunk(0, text, len(text.encode())),))  # fmt: skip
     recorder.read_log(launch, Sample("log", last, last, last, ("logs",), logs=[log]))
     found = recorder.baseline(name, "log")
-    run = replace(found.runs[0], partial=True)
     note = f"from a log alone; {earlier} earlier start(s) in it were passed over" if earlier else "from a log alone"
     # How long imports took before the first line with a time, nobody knows.
     phases = tuple(one for one in found.phases if one.id != profile.phases[0].id)
-    return replace(found, runs=(run,), phases=phases, processes=(), provenance=replace(found.provenance, note=note))
+    return replace(found, phases=phases, processes=(), provenance=replace(found.provenance, note=note))
 
 
 def _profile(rows: Sequence[str], engine: str | None) -> Profile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -68,6 +69,7 @@ class Recorder:
     _age_at_first: float = 0.0
     _drift: tuple[float, float] | None = None  # least and most that wall and monotonic clock differ
     _rotated: bool = False
+    _alone: bool = False  # there is a log and nothing else
 
     def __post_init__(self) -> None:
         """Begin with an empty diagnosis that tells of every line."""
@@ -102,6 +104,7 @@ class Recorder:
 
     def read_log(self, launch: Launch, sample: Sample) -> None:
         """Take in the log of a start of which nothing else is left."""
+        self._alone = True
         self.diagnosis.read_log(launch, sample)
         sizes = [(one.lines, one.size) for one in sample.logs]
         self._ticks.append(_Tick(0.0, *sizes[0], 0) if sizes else _Tick(0.0, None, None, 0))
@@ -159,7 +162,7 @@ class Recorder:
         if ready is None and not answered:
             raise NotGood("it did not become ready: " + self._last_word())
         started = self._started()
-        partial = self._age_at_first > _LATE_S or self._rotated or book.gaps
+        partial = self._alone or self._age_at_first > _LATE_S or self._rotated or book.gaps
         end = self._ticks[-1] if self._ticks else _Tick(0.0, None, None, 0)
         day = time.strftime(
             "%Y-%m-%d", time.gmtime(self.diagnosis.history.last.at if self.diagnosis.history.last else 0)
@@ -231,11 +234,12 @@ class Recorder:
 
     def _kept_lines(self, started: float, ready: float | None) -> Iterator[BaselineLine]:
         host = self.diagnosis.launch.host if self.diagnosis.launch else ""
+        name = re.compile(rf"(?<![\w-]){re.escape(host)}(?![\w-])") if len(host) > 1 else None
         for text, seen in self._lines.items():
             at = None if seen.first is None else max(0.0, seen.first - started)
             if at is not None and ready is not None and at > ready + 1.0:
                 continue  # requests, no start
-            yield BaselineLine(text.replace(host, "#") if len(host) > 2 else text, seen.role, (_round(at),))
+            yield BaselineLine(name.sub("#", text) if name else text, seen.role, (_round(at),))
 
     def _processes(self, launch: Launch) -> Iterator[RoleCount]:
         alive = [launch.members[pid] for pid, one in self.diagnosis.history.tracks.items() if one.gone is None]

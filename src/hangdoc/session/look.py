@@ -25,6 +25,7 @@ SLOW_EVERY_S = (
 )
 _ALWAYS = ("processes", "threads", "logs")
 _SLOWLY = ("fds", "sockets", "host")
+_TELLING = frozenset({"scan", "fds", "host", "packages"})  # probes that tell of the configuration
 
 
 class Sink(Protocol):
@@ -146,7 +147,7 @@ class Look:
         others = tuple(one for one in sample.unseen if one.probe == "scan")  # of other people's processes
         sample = replace(sample, unseen=[one for one in sample.unseen if one not in others])
         self.diagnosis.add(sample)
-        if self.options.baselines is not None:
+        if self.options.baselines is not None and _TELLING & set(sample.probes):
             self.options.baselines.attach(self.diagnosis)
         launch = self.diagnosis.launch
         if self.case is None or launch is None:
