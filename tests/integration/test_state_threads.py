@@ -13,7 +13,7 @@ import pytest
 from targets import compiled, eventually, running
 
 from hangdoc.model.sample import Thread, Unseen
-from hangdoc.probes import processes, threads
+from hangdoc.probes import processes, threads, waits
 from hangdoc.probes.syscalls import NAME, NUMBER
 
 
@@ -110,7 +110,28 @@ def test_a_lock_inherited_through_fork_has_no_owner_in_the_child(program: Path) 
     with running([program, "forked"]) as (_, tids):
         futex = blocked(tids["child"], tids["child"]).futex
         assert futex is not None
-        assert (futex.kind, futex.owner) == ("mutex", None)
+        # The lock names a thread of the parent, and nobody in the child can ever release it.
+        assert (futex.kind, futex.owner, futex.owner_raw) == ("mutex", None, tids["main"])
+
+
+def test_a_mutex_in_shared_memory_is_the_same_object_to_both_processes(program: Path) -> None:
+    with running([program, "shared"]) as (pid, tids):
+        futex = blocked(tids["child"], tids["child"]).futex
+        assert futex is not None
+        assert futex.object is not None
+        assert (futex.kind, futex.shared, futex.owner, futex.owner_raw) == ("mutex", True, None, tids["main"])
+        in_call(pid, tids["waiter"], "clock_nanosleep")
+        for one in (pid, tids["child"]):
+            shared = waits.read("/proc", one, threads.table("/proc", one, None, []), None, []).shared
+            assert shared is not None
+            assert futex.object.rpartition(":")[0] in shared
+
+
+def test_a_thread_that_holds_a_lock_in_its_own_process_waits_for_no_other_object(program: Path) -> None:
+    with running([program, "abba"]) as (pid, tids):
+        futex = blocked(pid, tids["a"]).futex
+        assert futex is not None
+        assert (futex.object, futex.owner_raw) == (None, tids["b"])
 
 
 def test_owners_are_mapped_out_of_a_pid_namespace(program: Path) -> None:

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/select.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -129,6 +130,17 @@ int main(int argc, char **argv) {
         pid_t child = fork();
         if (child == 0) { pthread_mutex_lock(&one); return 0; }
         printf("child=%d\n", (int)child);
+    } else if (!strcmp(mode, "shared")) { /* one mutex in memory that parent and child share */
+        pthread_mutex_t *mutex = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        pthread_mutexattr_t kind;
+        pthread_mutexattr_init(&kind);
+        pthread_mutexattr_setpshared(&kind, PTHREAD_PROCESS_SHARED);
+        pthread_mutex_init(mutex + 1, &kind);
+        pthread_mutex_lock(mutex + 1);
+        pid_t child = fork();
+        if (child == 0) { pthread_mutex_lock(mutex + 1); return 0; }
+        printf("child=%d\n", (int)child);
+        start(nap); /* something of the parent's own to look at */
     } else if (!strcmp(mode, "zombie")) {
         pid_t child = fork();
         if (child == 0) _exit(7);

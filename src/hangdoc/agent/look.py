@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..model.plain import to_plain
-from ..model.sample import Process, Thread, Unseen
-from ..probes import environ, fds, futexes, packages, processes, threads
+from ..model.sample import Fd, Process, Thread, Unseen
+from ..probes import environ, fds, packages, pipes, processes, threads, waits
 from . import wire
 from .isolate import Emit
 
@@ -20,6 +20,7 @@ STEPS: Dict[str, Tuple[str, bool]] = {
     "table": ("threads", False),
     "fds": ("fds", False),
     "limits": ("environ", False),
+    "pipes": ("fds", True),
     "waits": ("threads", True),
     "words": ("processes", True),
     "environ": ("environ", True),
@@ -38,11 +39,14 @@ class Look:
     previous: Mapping[str, Any]
     check_files: Tuple[str, ...] = ()
     standard_fds_only: bool = False
+    spaces: Optional[Dict[str, Any]] = None  # its namespaces, where they need not be read again
 
     def __call__(self, emit: Emit) -> None:
         """Do the steps; send `{"step", "process": fields, "unseen"}` after each."""
-        self.before: Dict[int, Thread] = {int(tid): wire.thread(one) for tid, one in self.previous.items()}
+        known = self.previous.items() if {"table", "waits"} & set(self.steps) else ()
+        self.before: Dict[int, Thread] = {int(tid): wire.thread(one) for tid, one in known}
         self.threads: Dict[int, Thread] = {}
+        self.fds: Dict[int, Fd] = {}
         for step in STEPS:
             if step not in self.steps:
                 continue
@@ -62,7 +66,7 @@ class Look:
                 return
 
     def _state(self, unseen: List[Unseen]) -> Optional[Dict[str, Any]]:
-        known = processes.state(self.root, self.process.pid, self.process.start, unseen)
+        known = processes.state(self.root, self.process.pid, self.process.start, unseen, self.spaces)
         if known is None:
             return None
         self.process = known
@@ -83,18 +87,24 @@ class Look:
         return {"threads": to_plain(changed), "same": same}
 
     def _waits(self, unseen: List[Unseen]) -> Dict[str, Any]:
-        found = futexes.annotate(self.root, self.process.pid, self.threads, self.before, unseen)
+        found = waits.read(self.root, self.process.pid, self.threads, self.before, unseen)
         news = {}
-        for tid, one in found.items():
+        for tid, one in found.threads.items():
             old = self.threads[tid]
             if one is not old:
                 pairs = ((name, getattr(one, name), getattr(old, name)) for name in _WAIT_FIELDS)
                 news[tid] = {name: to_plain(new) for name, new, before in pairs if new != before}
-        return {"waits": to_plain(news)}
+        seen = {"waits": news, "gil": found.gil, "shared": found.shared}
+        return {name: to_plain(value) for name, value in seen.items() if value is not None}
 
     def _fds(self, unseen: List[Unseen]) -> Dict[str, Any]:
         only = (1, 2) if self.standard_fds_only else ()
-        return {"fds": to_plain(fds.read(self.root, self.process.pid, unseen, only=only))}
+        self.fds = fds.read(self.root, self.process.pid, unseen, only=only)
+        return {"fds": to_plain(self.fds)}
+
+    def _pipes(self, unseen: List[Unseen]) -> Dict[str, Any]:
+        filled = pipes.fill(self.root, self.process, self.threads, self.fds, unseen)
+        return {"pipes": {number: to_plain(one) for number, one in filled.items()}}
 
     def _limits(self, unseen: List[Unseen]) -> Dict[str, Any]:
         return {"limits": to_plain(environ.limits(self.root, self.process.pid, unseen))}
@@ -111,7 +121,9 @@ def merge(plain: Dict[str, Any], part: Mapping[str, Any], previous: Mapping[str,
     """Put one part of a child's answer into the plain process that is being built."""
     fields = dict(part.get("process") or {})
     changed, same, waits = fields.pop("threads", None), fields.pop("same", ()), fields.pop("waits", {})
+    pipes_ = fields.pop("pipes", {})
     plain.update(fields)
+    plain.get("fds", {}).update(pipes_)
     if changed is not None:
         table = {str(tid): previous[str(tid)] for tid in same if str(tid) in previous}
         table.update(changed)

@@ -12,7 +12,7 @@ import os
 import platform
 import signal
 import sys
-from typing import Any, Dict, Iterator, List, Set
+from typing import Any, Callable, Dict, Iterator, List, Set
 
 from .. import __version__
 from ..model.ask import Ask
@@ -38,10 +38,11 @@ def hello() -> Dict[str, Any]:
     }
 
 
-def lines(fd: int) -> Iterator[bytes]:
-    """Lines of a descriptor until its end; a line that is too long ends it too."""
+def lines(fd: int, wait: Callable[[int], None] = lambda _: None) -> Iterator[bytes]:
+    """Lines of a descriptor until its end; a line that is too long ends it too. `wait` is called before each read."""
     buffer = b""
     while len(buffer) <= _LINE_LIMIT:
+        wait(fd)
         raw = os.read(fd, 1 << 16)
         if not raw:
             return
@@ -72,7 +73,7 @@ def serve() -> int:
     gc.freeze()
     try:
         _send(out, hello())
-        for line in lines(0):
+        for line in lines(0, ticker.deaths.wait_for):
             if not line.strip():
                 continue
             try:

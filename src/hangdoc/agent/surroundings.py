@@ -6,24 +6,44 @@ import time
 from typing import Any, Callable, Dict, List, Mapping, Set, Tuple
 
 from ..model.ask import Ask
-from ..model.sample import Process, Unseen
-from ..probes import health, hostfacts, logs, pyspy, sockets
-from ..probes.procfs import reason_of, text
+from ..model.plain import to_plain
+from ..model.sample import FileLock, Process, Unseen
+from ..probes import filelocks, health, hostfacts, logs, pyspy, rings, sockets
+from ..probes.procfs import reason_of
+from ..probes.syscalls import NUMBER
 from . import wire
 from .isolate import Emit, Nursery, Task
 
 _LOCK_LINES = 4096
-Key = Tuple[str, int]  # probe, and the process (or the place in the question) that it is for
+_LOCKABLE = ("file", "memfd")
+_LOCKING = frozenset(NUMBER[name] for name in ("flock", "fcntl") if name in NUMBER)
+_PROBE_OF = {"locks": "fds", "rings": "fds"}  # task -> probe, where they differ
+Key = Tuple[str, int]  # task, and the process (or the place in the question) that it is for
 
 
-def locks(root: str, unseen: List[Any]) -> List[str]:
-    """Lines of `/proc/locks`, which never blocks."""
+def locks(root: str, members: Mapping[int, Mapping[str, Any]], unseen: List[Any]) -> Tuple[List[FileLock], List[str]]:
+    """(locks on files that members have open, their lines of `/proc/locks`), as far as members tell. Never blocks."""
     try:
-        with open(root + "/locks", "rb") as file:
-            return text(file.read(1 << 20)).splitlines()[:_LOCK_LINES]
+        lines = filelocks.read_lines(root)
     except OSError as error:
         unseen.append({"probe": "fds", "reason": reason_of(error), "detail": f"locks: {error.strerror}"})
-        return []
+        lines = []
+    paths: Dict[int, str] = {}
+    held: Dict[int, List[str]] = {}
+    waiting: Dict[int, Set[int]] = {}
+    for pid, process in members.items():
+        fds = process.get("fds", {})
+        for fd in fds.values():
+            if fd["kind"] in _LOCKABLE and "inode" in fd:
+                paths.setdefault(fd["inode"], fd["target"])
+            if "locks" in fd:
+                held.setdefault(pid, []).extend(fd["locks"])
+        for thread in process.get("threads", {}).values():
+            if thread.get("syscall") in _LOCKING:
+                number = filelocks.descriptor_waited_for(wire.thread(thread))
+                waiting.setdefault(pid, set()).add(fds.get(str(number), {}).get("inode", 0))
+    found, kept = filelocks.build(lines, paths, held, waiting)
+    return found, kept[:_LOCK_LINES]
 
 
 def _task(probe: str, field: str, do: Callable[[List[Unseen]], Any]) -> Task:
@@ -65,10 +85,15 @@ def look(
     """Fields of the sample; stacks go into `plain`."""
     known = {pid: wire.process(one) for pid, one in plain.items() if pid in members}
     tasks = _tasks(root, ask, known, deadline)
-    if not tasks:
-        return {}
-    outcomes = nursery.run_all(tasks, deadline)
     fields: Dict[str, Any] = {}
+    if "fds" in ask.probes:
+        found, kept = locks(root, {pid: plain[pid] for pid in known}, unseen)
+        fields = {"file_locks": to_plain(found), "locks": kept}
+        if filelocks.incomplete(found):
+            tasks["locks", 0] = _task("fds", "file_locks", lambda _: filelocks.find_holders(root, found, members))
+        if rings.segments(known):
+            tasks["rings", 0] = _task("fds", "rings", lambda unseen: rings.read(root, known, unseen))
+    outcomes = nursery.run_all(tasks, deadline) if tasks else {}
     for key, outcome in outcomes.items():
         probe, pid = key
         for part in outcome.parts:
@@ -76,8 +101,15 @@ def look(
             _put(fields, plain, probe, pid, part)
         if not outcome.parts:
             reason = outcome.ended if outcome.ended in ("timed-out", "skipped") else "failed"
-            place = {} if probe in ("sockets", "logs", "host", "health") else {"pid": pid}
-            unseen.append({"probe": probe, "reason": reason, "detail": outcome.detail or "no answer in time", **place})
+            place = {"pid": pid} if probe == "stacks" else {}
+            unseen.append(
+                {
+                    "probe": _PROBE_OF.get(probe, probe),
+                    "reason": reason,
+                    "detail": outcome.detail or "no answer in time",
+                    **place,
+                }
+            )
     return fields
 
 

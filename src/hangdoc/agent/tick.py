@@ -14,6 +14,7 @@ from ..model.plain import to_plain
 from ..model.sample import Process, Unseen
 from ..probes import PROBES, processes
 from . import surroundings
+from .deaths import Deaths
 from .isolate import Nursery, Outcome, Task
 from .look import STEPS, Look, merge, missed
 from .scan import scan
@@ -21,7 +22,9 @@ from .scan import scan
 _FIRST_SHARE = 0.4  # of the deadline for the processes themselves; sockets, logs, stacks and health have the rest
 _ANSWER_S = 0.1  # kept back for writing the answer
 _RETRY_S = 30.0  # a step that blocked is left alone for so long
-_WORDS_S = 10.0  # a command line is read again after so long, or when the name beside it (comm) changes
+# A command line is read again when the name beside it (comm) changes; else once after 10 s, for an exec may keep that
+# name, and then now and then.
+_WORDS_S, _WORDS_LATER_S = 10.0, 60.0
 Identity = Tuple[int, float]
 
 
@@ -32,8 +35,12 @@ class Ticker:
         self.nursery = nursery or Nursery()
         self.root = root
         self.tables: Dict[Identity, Dict[str, Any]] = {}
+        self.undecoded: Set[Identity] = set()  # whose table has threads that were read without the step "waits"
         self.blocked: Dict[Tuple[Identity, str], float] = {}  # step that got stuck -> when it may be tried again
         self.parents: Dict[int, int] = {}
+        self.shared: Dict[Identity, List[str]] = {}  # read only when a thread has news; it seldom changes
+        self.deaths = Deaths(root)
+        self.spaces: Dict[Identity, Dict[str, Any]] = {}  # namespaces, good as long as the words
         self.words: Dict[Identity, Tuple[str, float, Dict[str, Any]]] = {}  # comm, good until, fields of step "words"
 
     def answer(self, ask: Ask) -> Dict[str, Any]:
@@ -60,12 +67,12 @@ class Ticker:
         plain = self.look_at(ask, members, first_end, unseen)
         if "scan" in ask.probes:
             plain = {**scan(self.nursery, self.root, set(plain) | self.own(self.parents), first_end, unseen), **plain}
-        if "fds" in ask.probes:
-            sample["locks"] = surroundings.locks(self.root, unseen)
         if not self.nursery.harmless_only:
             sample.update(surroundings.look(self.nursery, self.root, ask, plain, set(members), end, unseen))
         sample["processes"] = {str(pid): one for pid, one in sorted(plain.items())}
         sample["unseen"] = unseen
+        sample["ended"] = self.deaths.take()
+        self.deaths.hold(members)
         abandoned = self.nursery.abandoned  # reaps, so that the CPU of all who ended is known
         sample["cost"] = {
             "wall_s": round(time.monotonic() - began, 4),
@@ -110,30 +117,38 @@ class Ticker:
             probes.add("processes")
         if {"logs", "sockets"} & set(ask.probes):
             probes.add("fds")
-        return [step for step, (probe, _) in STEPS.items() if probe in probes or step == "state"]
+        steps = [step for step, (probe, _) in STEPS.items() if probe in probes or step == "state"]
+        if ask.wait_pids is not None and process.pid not in ask.wait_pids:
+            steps = [step for step in steps if step != "waits"]
+        return steps
 
     def look_at(
         self, ask: Ask, members: Mapping[int, Process], deadline: float, unseen: List[Any]
     ) -> Dict[int, Dict[str, Any]]:
         """The members as plain values, each by a child of its own."""
         now, harmless = time.monotonic(), self.nursery.harmless_only
-        looks: Dict[int, Task] = {}
+        looks: Dict[int, Look] = {}
         asked: Dict[int, List[str]] = {}
         for pid, process in members.items():
             identity = (pid, process.start)
             steps = self.steps(ask, process)
             comm, until, _ = self.words.get(identity, ("", 0.0, {}))
+            spaces = None
             if comm == process.comm and until > now and "packages" not in steps:
+                spaces = self.spaces.get(identity)
                 steps = [step for step in steps if step != "words"]
             stuck = [step for step in steps if self.blocked.get((identity, step), 0.0) > now]
             for step in stuck:
                 detail = f"{step} did not answer before; tried again every {_RETRY_S:.0f} s"
                 unseen.append(to_plain(Unseen(STEPS[step][0], "skipped", detail, pid)))
             asked[pid] = [one for one in steps if one not in stuck and not (harmless and STEPS[one][1])]
-            standard = bool(ask.thread_pids) and pid not in ask.thread_pids and "sockets" not in ask.probes
-            previous = self.tables.get(identity, {})
-            looks[pid] = Look(self.root, process, asked[pid], previous, ask.check_files, standard)
-        outcomes = {pid: _here(looks.pop(pid)) for pid in members if asked[pid] == ["state"]}
+            others = bool(ask.thread_pids) and pid not in ask.thread_pids
+            standard = "sockets" not in ask.probes and ("fds" not in ask.probes or others)  # for their logs alone
+            # What did not run since a look without "waits" has never been decoded: then every thread is read anew.
+            undecoded = "waits" in asked[pid] and identity in self.undecoded
+            previous = {} if undecoded else self.tables.get(identity, {})
+            looks[pid] = Look(self.root, process, asked[pid], previous, ask.check_files, standard, spaces)
+        outcomes = {pid: _here(looks.pop(pid)) for pid in members if _cheap(asked[pid], looks[pid])}
         outcomes.update(self.nursery.run_all(looks, deadline))
         plain = {}
         for pid, process in members.items():
@@ -143,7 +158,7 @@ class Ticker:
                 plain[pid] = built
             if built is not None or pid in ask.pids:  # that a helper of a member has ended is nothing unseen
                 unseen.extend(said)
-        self.keep_tables(plain, members)
+        self.keep_tables(plain, members, asked)
         return plain
 
     def put_together(
@@ -161,7 +176,8 @@ class Ticker:
                 return None
             # An empty command line is what one looks like in the middle of an exec: not worth keeping.
             if part["step"] == "words" and not part["unseen"] and part["process"]["cmdline"]:
-                self.words[identity] = (process.comm, time.monotonic() + _WORDS_S, part["process"])
+                good = _WORDS_LATER_S if identity in self.words else _WORDS_S
+                self.words[identity] = (process.comm, time.monotonic() + good, part["process"])
         lost = missed(steps, outcome.parts)
         for place, step in enumerate(lost):
             if place == 0:
@@ -173,19 +189,42 @@ class Ticker:
                 unseen.append(_lost(step, "skipped", f"{step}: after {lost[0]}, which did not answer", process.pid))
         return plain
 
-    def keep_tables(self, plain: Mapping[int, Mapping[str, Any]], members: Mapping[int, Process]) -> None:
+    def keep_tables(
+        self, plain: Mapping[int, Dict[str, Any]], members: Mapping[int, Process], asked: Mapping[int, List[str]]
+    ) -> None:
         """Remember the thread tables; forget those of processes that are gone."""
         alive = {(pid, one.start) for pid, one in members.items()}
         self.tables = {identity: table for identity, table in self.tables.items() if identity in alive}
+        self.shared = {identity: one for identity, one in self.shared.items() if identity in alive}
         self.words = {identity: one for identity, one in self.words.items() if identity in alive}
+        self.spaces = {identity: one for identity, one in self.spaces.items() if identity in alive}
         self.blocked = {key: until for key, until in self.blocked.items() if key[0] in alive}
         for pid, one in plain.items():
-            if "threads" in one:
-                self.tables[(pid, members[pid].start)] = one["threads"]
+            identity = (pid, members[pid].start)
+            known = {name: one[name] for name in processes.SPACES if name in one}
+            if len(known) == len(processes.SPACES):
+                self.spaces[identity] = known
+            if "threads" not in one:
+                continue
+            if "shared" in one:
+                self.shared[identity] = one["shared"]
+            elif identity in self.shared:
+                one["shared"] = self.shared[identity]
+            if "waits" in asked[pid]:
+                self.undecoded.discard(identity)
+            elif one["threads"] != self.tables.get(identity):
+                self.undecoded.add(identity)
+            self.tables[identity] = one["threads"]
+        self.undecoded &= alive
+
+
+def _cheap(steps: List[str], look: Look) -> bool:
+    """Whether a child would cost more than the reading, which never blocks."""
+    return set(steps) <= ({"state", "table", "fds"} if look.standard_fds_only else {"state", "table"})
 
 
 def _here(look: Task) -> Outcome:
-    """Do in this process what never blocks; a child would cost more than the reading."""
+    """Do in this process what never blocks."""
     outcome = Outcome("done")
     look(lambda value: outcome.parts.append(to_plain(value)))
     return outcome

@@ -8,14 +8,17 @@ from ..model import report as r
 from ..model.sample import Thread
 from . import compare, floors
 from .advice import disproof, fix_of, next_steps
+from .crash import triage
 from .history import package_version
 from .judge import Judgement, furthest_behind, phase_since
+from .links import Edge
 from .stacks import tree
 from .view import Picture, View
-from .waits import Edge
 
 _TAIL = 12
 _TITLE = 160
+# Gloo's run loop waits with the time-out of its process group (seen with torch 2.13 and 2.14).
+_TIME_OUT_THREADS = ("pt_gloo_runloop",)
 
 
 def assemble(
@@ -66,12 +69,15 @@ def assemble(
                 p.phase,
                 p.mechanism,
                 groups[p.member.pid],
+                p.since_s,
+                p.quiet_s if p.moving is not None else None,
             )
             for p in pictures
             if p.member.needed
         ],
         stacks=tree([(one.member.label, one.stack) for one in pictures if one.stack is not None and one.member.needed]),
         waits=[_wait(view, one) for one in edges],
+        crash=triage(view, pictures) if judgement.verdict == "crashed" else None,
         undecided=[r.UndecidedCause("verdict", list(judgement.missing))] if judgement.missing else [],
         baseline=compare.row(view, judgement.behind),
         progress=_progress(view, pictures),
@@ -143,21 +149,16 @@ def _clocks(view: View, judgement: Judgement, pictures: Sequence[Picture]) -> r.
     since_log = max(0.0, history.last.at - max(mtimes)) if mtimes and history.last else None
     behind = judgement.behind or furthest_behind(view, [one for one in pictures if one.member.needed])
     quiet = behind.quiet_s if behind else None
-    ahead = [
-        t.deadline - now
-        for t in _threads(view, judgement)
-        if t.deadline is not None and 60 < t.deadline - now < 10 * 86400
-    ]
+    ahead = [thread.deadline - now for thread in _doomed(view) if thread.deadline is not None]
     return r.Clocks(age, quiet, since_log, quiet, min(ahead, default=None))
 
 
-def _threads(view: View, judgement: Judgement) -> list[Thread]:
-    pids = {one.member.pid for one in judgement.culprits} or set(view.history.tracks)
+def _doomed(view: View) -> list[Thread]:
+    """Threads whose timed wait is a group's time-out, which ends the launch when it passes."""
+    everyone = (thread for track in view.history.tracks.values() for thread in (track.process.threads or {}).values())
+    now = view.history.now
     return [
-        t
-        for pid in pids
-        if pid in view.history.tracks
-        for t in (view.history.tracks[pid].process.threads or {}).values()
+        one for one in everyone if one.name in _TIME_OUT_THREADS and one.deadline is not None and one.deadline > now
     ]
 
 
@@ -211,17 +212,22 @@ def _culprit(view: View, one: Picture, judgement: Judgement, edges: Sequence[Edg
     place = r.Place(frame.file, frame.line, frame.function) if frame else None
     return r.Culprit(
         view.launch.host, one.member.pid, one.tid, one.nstid, one.member.role, str(one.member.rank), one.phase or judgement.phase,
-        one.mechanism, one.detail, place, one.since_s, one.object or _beyond(view, one, edges), judgement.confidence,
+        one.mechanism, one.detail, place, one.since_s, _object(view, one, edges), judgement.confidence,
     )  # fmt: skip
 
 
-def _beyond(view: View, one: Picture, edges: Sequence[Edge]) -> str | None:
-    """What a culprit waits for that is no needed member: a child, a holder outside."""
-    for edge in edges:
-        if edge.pid == one.member.pid and edge.targets and edge.targets[0][0] != one.member.pid:
-            member = view.launch.members.get(edge.targets[0][0])
-            return f"process {edge.targets[0][0]}" + (f" ({member.label})" if member else "")
-    return None
+def _object(view: View, one: Picture, edges: Sequence[Edge]) -> str | None:
+    """What a culprit waits for beyond itself: a path and its holder, a child, a thread."""
+    holders = [
+        f"process {pid}" + (f" ({view.launch.members[pid].label})" if pid in view.launch.members else "")
+        for edge in edges
+        if edge.leads and edge.pid == one.member.pid
+        for pid, _ in edge.targets
+        if pid != one.member.pid
+    ]
+    if one.object is None:
+        return ", ".join(holders) or None
+    return f"{one.object}, held by {', '.join(holders)}" if holders and one.mechanism == "file-lock" else one.object
 
 
 def _wait(view: View, edge: Edge) -> r.Wait:

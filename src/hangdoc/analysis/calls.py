@@ -74,7 +74,8 @@ def _other(call: Call) -> Blocked:
 
 def _write(call: Call) -> Blocked:
     if call.fd is not None and call.fd.kind in ("pipe", "fifo"):
-        words = f"blocked in a write to {call.on}, a pipe that is full because nobody reads it"
+        held = f" ({call.fd.unread:,} bytes lie in it)" if call.fd.unread is not None else ""
+        words = f"blocked in a write to {call.on}, a pipe that is full because nobody reads it{held}"
         return Blocked("pipe-write", words, call.fd.target)
     return Blocked("unknown", f"blocked in a write to {call.on}", call.on, specific=False)
 

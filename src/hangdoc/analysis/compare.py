@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ..engines.profile import PhaseSpec
 from ..model import report as r
 from ..model.baseline import Baseline, BaselineLine, WaitSignature
 from ..model.words import Phase
@@ -66,6 +67,16 @@ def lateness(view: View, behind: Picture) -> Lateness | None:
     since = reached[-1].seconds(now)
     words = _words(beside, f"phase {reached[-1].phase} of {behind.member.label}", since, took)
     return Lateness(since, quantiles.overdue_after(took, beside.scale), words)
+
+
+def expected_s(view: View, spec: PhaseSpec) -> float:
+    """Seconds after which a phase of the launch is overdue: by its good starts, else the ceiling of the profile."""
+    if view.beside is not None and view.beside.comparable:
+        for phase in view.beside.baseline.phases:
+            took = quantiles.known(phase.duration_s)
+            if phase.id == spec.id and took:
+                return quantiles.overdue_after(took, view.beside.scale)
+    return spec.ceiling_s
 
 
 def _took(baseline: Baseline, label: str, role: str, phase: Phase) -> list[float]:

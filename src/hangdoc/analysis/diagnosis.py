@@ -10,15 +10,20 @@ from ..engines.profile import PhaseSpec, Profile
 from ..model.launch import Launch
 from ..model.report import Report
 from ..model.sample import Sample
+from ..model.watching import Moment
+from ..model.words import Phase
 from .assemble import assemble
+from .collectives import mark_mismatch
 from .history import History, package_version
 from .judge import Judgement, judge
+from .links import Edge
 from .logbook import Logbook
 from .nearest import Beside
 from .pictures import picture
 from .structure import assume_waits
+from .timeline import timeline, why_not_more
 from .view import Picture, View
-from .waits import Edge, edges_of, victims
+from .waits import edges_of, victims
 
 
 class Diagnosis:
@@ -71,6 +76,10 @@ class Diagnosis:
             found = self.history.launch or launches.unknown_launch(self.root, sample)
         if found is None:
             return
+        known = self.history.launch
+        if known is not None and known.engine != found.engine:
+            # What was named turned out to be an engine (or another one) after an exec: its start is told from here on.
+            self.root, self.history, self._logbook = found.root, History(), None
         if self._logbook is None:
             self._logbook = Logbook(self._profiles[found.engine], listener=self._on_line)
         self.history.add(sample, found)
@@ -86,6 +95,13 @@ class Diagnosis:
     def log_offsets(self) -> dict[str, int]:
         """Where the next look should read each log on."""
         return self._logbook.offsets() if self._logbook else {}
+
+    def grown_at(self) -> float | None:
+        """Monotonic instant at which a log was last seen to grow; of logs that never did, of the first look."""
+        first = self.history.first
+        if self._logbook is None or not self._logbook.states or first is None:
+            return None
+        return self._logbook.grew_at() or first.mono
 
     def pictures(self) -> list[Picture]:
         """What every member that was seen is doing."""
@@ -115,9 +131,19 @@ class Diagnosis:
         meanings = {one.member.pid: (one.means,) for one in found}
         raised = phases.lift(view.order, view.launch, {one.member.pid: one.phase for one in found}, meanings)
         found = assume_waits(view.launch, [replace(one, phase=raised[one.member.pid]) for one in found])
+        found = mark_mismatch(found, view.profile)
         edges = edges_of(view, found)
         waiting = victims(found, edges)
         return view, [replace(one, victim=one.member.pid in waiting) for one in found], edges
+
+    def moment(self, version: str, seen: Mapping[Phase, float]) -> Moment:
+        """The report so far with the phases and their times. `seen`: phase -> wall clock of the look that first saw it."""
+        view, pictures, edges = self._seen()
+        judgement = self._judged(view, pictures, edges, ended=False)
+        report = assemble(view, pictures, edges, judgement, version, "live", ended=False)
+        if view is None:
+            return Moment(report)
+        return Moment(report, timeline(view, judgement, seen), why_not_more=why_not_more(view, judgement))
 
     def view(self) -> View | None:
         """All that judging needs, None before the launch was recognised."""

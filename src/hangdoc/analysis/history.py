@@ -7,11 +7,15 @@ from dataclasses import dataclass, field, fields, replace
 
 from ..engines.profile import Profile
 from ..model.launch import Launch, Member
-from ..model.sample import HostFacts, Process, Sample, Socket, Stack, Thread, Unseen
+from ..model.sample import FileLock, HostFacts, Process, Ring, Sample, Socket, Stack, Thread, Unseen
 from . import floors
 
 _STACK_AGE_S = 5.0  # an older stack is not what a thread is doing now
 _KEPT = 64  # looks and ticks kept per member
+_STACKS_S = 2.5 * floors.STILL_S  # age of the oldest stacks kept: they are large, and judging looks back `STILL_S`
+_DEADLINES = 4  # different deadlines kept per thread: two tell a loop from one wait
+_UNSEEN = 512  # blind spots kept
+_HELPER_S = 30.0  # a compiler, downloader or helper that ended is forgotten after so long
 _IDENTITY = {"pid", "ppid", "start", "state", "comm"}
 
 
@@ -54,6 +58,8 @@ class Track:
     threads: dict[int, ThreadTrack] = field(default_factory=dict)
     moved: dict[str, float] = field(default_factory=dict)  # channel -> last instant at which it moved
     state_since: float = 0.0
+    threads_at: float = 0.0  # when its threads were last looked at
+    died: float | None = None  # when it ended, where the agent saw it happen
     gone: float | None = None  # when it was first missed
     children: set[int] = field(default_factory=set)
 
@@ -93,6 +99,8 @@ def merge(old: Process, new: Process) -> Process:
     """The newer process, with the facts of the older one where the newer look did not ask for them."""
     empty = {one.name: one.default for one in fields(Process) if one.name not in _IDENTITY}
     kept = {name: getattr(old, name) for name, default in empty.items() if getattr(new, name) == default}
+    if old.fds and new.fds and set(new.fds) <= {1, 2}:  # a look at its outputs alone
+        kept["fds"] = {**old.fds, **new.fds}
     return replace(new, **kept)
 
 
@@ -106,7 +114,10 @@ class History:
         self.first: Sample | None = None
         self.last: Sample | None = None
         self.facts: HostFacts | None = None
+        self.first_facts: HostFacts | None = None
         self.sockets: list[Socket] = []
+        self.file_locks: list[FileLock] = []
+        self.rings: list[Ring] = []
         self.unseen: dict[tuple[object, ...], Unseen] = {}
         self.health: dict[int, tuple[float, int | None, str]] = {}  # port -> instant, status, detail
         self.health_silent_since: dict[int, float] = {}
@@ -130,11 +141,9 @@ class History:
         self.launch = self._known_launch(launch)
         self.first = self.first or sample
         self.samples += 1
-        self._children = {}
-        for pid, member in self.launch.members.items():
-            if member.role != "helper":
-                self._children.setdefault(member.ppid, set()).add(pid)
+        self._children = _children(self.launch)
         looked = "processes" in sample.probes or "scan" in sample.probes
+        self._deaths(sample)
         for pid, member in self.launch.members.items():
             process = sample.processes.get(pid)
             if process is not None and abs(process.start - member.start) < 0.02:
@@ -143,20 +152,55 @@ class History:
                 self.tracks[pid].gone = sample.mono
         if sample.sockets or "sockets" in sample.probes:
             self.sockets = sample.sockets
+        if "fds" in sample.probes:
+            self.file_locks, self.rings = sample.file_locks, sample.rings
         self.facts = sample.host_facts or self.facts
+        self.first_facts = self.first_facts or self.facts
         for one in sample.unseen:
             self.unseen[one.probe, one.pid, one.reason] = one
+        while len(self.unseen) > _UNSEEN:
+            del self.unseen[next(iter(self.unseen))]
+        self._answers(sample)
+        self.cpu_s += sample.cost.cpu_s
+        self.wall_s += sample.cost.wall_s
+        for pid, paused in sample.cost.paused_ms.items():
+            self.paused_ms[pid] = self.paused_ms.get(pid, 0.0) + paused
+        self.last = sample
+        self._forget(sample.mono)
+
+    def _answers(self, sample: Sample) -> None:
         for answer in sample.health:
             self.health[answer.port] = (sample.mono, answer.status, answer.detail)
             if answer.status == 200:
                 self.health_silent_since.pop(answer.port, None)
             else:
                 self.health_silent_since.setdefault(answer.port, sample.mono)
-        self.cpu_s += sample.cost.cpu_s
-        self.wall_s += sample.cost.wall_s
-        for pid, paused in sample.cost.paused_ms.items():
-            self.paused_ms[pid] = self.paused_ms.get(pid, 0.0) + paused
-        self.last = sample
+
+    def _deaths(self, sample: Sample) -> None:
+        for ended in sample.ended:
+            track = self.tracks.get(ended.pid)
+            if track is None or track.process.start != ended.start:
+                continue
+            track.died = ended.at
+            if ended.status is not None:
+                track.process = replace(track.process, exit_code=ended.status)
+
+    def _forget(self, now: float) -> None:
+        """Drop helpers that ended: a start that compiles has thousands of them, and nobody asks about them again."""
+        launch = self.launch
+        if launch is None:
+            return
+        old = {
+            pid
+            for pid, track in self.tracks.items()
+            if track.gone is not None and now - track.gone > _HELPER_S and not track.member.needed
+        }
+        old |= {pid for pid, one in launch.members.items() if pid not in self.tracks and not one.needed}
+        if not old:
+            return
+        for pid in old:
+            self.tracks.pop(pid, None)
+        self.launch = replace(launch, members={pid: one for pid, one in launch.members.items() if pid not in old})
 
     def _known_launch(self, launch: Launch) -> Launch:
         """The launch with members that were seen before and are missing now: a dead rank stays a member."""
@@ -170,7 +214,12 @@ class History:
                 members[pid] = member
         version = launch.version or self.launch.version
         return replace(
-            launch, root=self.launch.root, members=members, args=launch.args or self.launch.args, version=version
+            launch,
+            root=self.launch.root,
+            members=members,
+            args=launch.args or self.launch.args,
+            version=version,
+            wrappers=launch.wrappers or self.launch.wrappers,
         )
 
     def _fold(self, sample: Sample, member: Member, process: Process) -> None:
@@ -187,11 +236,14 @@ class History:
             self._threads(track, sample.mono, process.threads)
         if process.stacks is not None:
             track.stacks.append((sample.mono, tuple(process.stacks)))
+            while sample.mono - track.stacks[0][0] > _STACKS_S:
+                track.stacks.popleft()
         if process.num_threads is not None:
             self._tick(track, sample, process)
 
     @staticmethod
     def _threads(track: Track, at: float, threads: dict[int, Thread]) -> None:
+        track.threads_at = at
         for tid, thread in threads.items():
             place, known = thread_place(thread), track.threads.get(tid)
             if known is None:
@@ -202,7 +254,7 @@ class History:
                     known.place, known.in_place_since, known.deadlines = place, at, set()
                 if known.slices != thread.slices or thread.slices is None:
                     known.slices, known.not_run_since = thread.slices, at
-            if thread.deadline is not None:
+            if thread.deadline is not None and len(known.deadlines) < _DEADLINES:
                 known.deadlines.add(round(thread.deadline, 2))
         for tid in set(track.threads) - set(threads):
             del track.threads[tid]
@@ -255,3 +307,12 @@ def package_version(history: History, profile: Profile) -> str | None:
             if track.process.packages and package in track.process.packages:
                 return track.process.packages[package]
     return None
+
+
+def _children(launch: Launch) -> dict[int, set[int]]:
+    """Members by the pid of their parent, helpers left out."""
+    found: dict[int, set[int]] = {}
+    for pid, member in launch.members.items():
+        if member.role != "helper":
+            found.setdefault(member.ppid, set()).add(pid)
+    return found

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 
 from ..model.words import Certainty, Phase, Verdict
 from . import compare, floors
-from .structure import depth
+from .crash import first_to_end, oom
+from .links import Edge
+from .structure import depth, tells_nothing
 from .view import Picture, View
-from .waits import Edge, chain, chain_words
+from .waits import chain, chain_words
 
 
 @dataclass(frozen=True)
@@ -30,19 +32,24 @@ class Judgement:
 def judge(view: View, pictures: Sequence[Picture], edges: Sequence[Edge] = (), *, ended: bool = False) -> Judgement:
     """Judge every needed member. `ended` says that no more samples will come: stillness is then judged as it is."""
     needed = [one for one in pictures if one.member.needed]
+    found = _judge(view, needed, edges, ended=ended)
+    return found if found.phase is not None else replace(found, phase=_earliest(view, needed))
+
+
+def _earliest(view: View, pictures: Sequence[Picture]) -> Phase | None:
+    """The phase of the member furthest behind among those whose phase is known; those that idle count only without others."""
+    known = [(one.idle, view.phases.index(one.phase)) for one in pictures if one.phase in view.phases]
+    return view.phases[min(known)[1]] if known else None
+
+
+def _judge(view: View, needed: Sequence[Picture], edges: Sequence[Edge], *, ended: bool) -> Judgement:
     dead = _dead(view, needed)
     if dead is not None:
         return dead
     definite = [one for one in needed if one.definite]
     stable = [one for one in definite if (one.since_s or 0) >= floors.STABLE_S]
     if stable:
-        return _because(
-            view,
-            "hung",
-            "certain",
-            stable,
-            [f"{one.member.label} (pid {one.member.pid}): {one.detail}" for one in stable],
-        )
+        return _because(view, "hung", "certain", stable, [_said(one) for one in stable])
     answered = _ready(view, needed)
     if answered is not None:
         return answered
@@ -65,25 +72,31 @@ def judge(view: View, pictures: Sequence[Picture], edges: Sequence[Edge] = (), *
         )
         return replace(found, reasons=(why,), missing=("two looks 15 s apart" if ended else "more time",))
     culprits = culprits_of(needed, behind)
-    reasons = [f"{one.member.label} (pid {one.member.pid}): {one.detail}" for one in culprits]
+    reasons = [_said(one) for one in culprits]
     reasons.append(f"no progress and no work of {who} for {watched:.0f} s")
     reasons += [beside.words] if beside and beside.overdue else []
     reasons += [said for said in (_sibling(view, needed, behind), compare.familiar(view, behind)) if said]
     way = chain(edges, view.launch.root, behind.member.pid)
     if way:
-        reasons.append(chain_words(way, behind.member.pid, {one.member.pid: one.member.label for one in pictures}))
+        reasons.append(chain_words(way, behind.member.pid, {one.member.pid: one.member.label for one in needed}))
+    reasons += [
+        f"shared-memory ring {ring.name}: reader {reader} has left all {ring.chunks} chunks unread"
+        for ring in view.history.rings
+        for reader, unread in enumerate(ring.unread)
+        if unread >= ring.chunks
+    ]
     result = _because(view, "hung" if late else "suspect", "likely" if late else "hint", culprits, reasons)
     return replace(result, behind=behind, overdue=late)
+
+
+def _said(one: Picture) -> str:
+    return f"{one.member.label} (pid {one.member.pid}): {one.detail}"
 
 
 def _because(
     view: View, verdict: Verdict, confidence: Certainty, culprits: Sequence[Picture], reasons: Sequence[str]
 ) -> Judgement:
-    known = [one.phase for one in culprits if one.phase is not None]
-    phase = min(known, key=view.phases.index) if known else None
-    if phase is None:
-        behind = furthest_behind(view, culprits)
-        phase = behind.phase if behind else None
+    phase = _earliest(view, culprits)
     return Judgement(verdict, confidence, tuple(culprits), culprits[0] if culprits else None, phase, tuple(reasons))
 
 
@@ -91,15 +104,15 @@ def _dead(view: View, needed: Sequence[Picture]) -> Judgement | None:
     dead = [
         one for one in needed if one.mechanism == "dead" and (one.member.title or view.written(one.member).seen_pid)
     ]
-    root_died = [one for one in needed if one.mechanism == "dead" and one.member.pid == view.launch.root]
-    dead = root_died if root_died and len(dead) == len(needed) else dead or root_died
+    dead = first_to_end(
+        view, dead or [one for one in needed if one.mechanism == "dead" and one.member.pid == view.launch.root]
+    )
     if not dead:
         return None
-    reasons = [f"{one.member.label} (pid {one.member.pid}): {one.detail}" for one in dead]
+    reasons = [_said(one) for one in dead]
     if view.logbook.traceback is not None:
         reasons.append(f"first error in the log: {view.logbook.traceback.exception}")
-    kills = [line.text for line in (view.history.facts.kernel_log if view.history.facts else ()) if line.kind == "oom"]
-    reasons += [f"kernel log: {text}" for text in kills[-1:]]
+    reasons += oom(view)[-2:]
     return _because(view, "crashed", "certain", dead, reasons)
 
 
@@ -119,11 +132,10 @@ def _ready(view: View, needed: Sequence[Picture]) -> Judgement | None:
             "ready", "likely", phase="ready", reasons=("the ranks of this node wait for work in their loop",)
         )
     everyone = (*view.logbook.by_member.values(), view.logbook.others)
-    said = [at for written in everyone for mark, at in written.marks if mark.phase == "ready"]
-    since = [history.now - at for port, at in history.health_silent_since.items() if port in answers]
+    said = min((one.marked["ready"] for one in everyone if "ready" in one.marked), default=None)
+    since = [at for port, at in history.health_silent_since.items() if port in answers]
     # Before the line came, silence was as it should be.
-    told = min((_wall_now(view) - at for at in said if at is not None), default=float("inf"))
-    silent = min(max(since), told) if since and said else 0.0
+    silent = history.now - max(min(since), said) if since and said is not None else 0.0
     if silent >= floors.HEALTH_SILENT_S:
         why = f"the log says that it is ready, but the health path has been silent for {silent:.0f} s"
         culprit = [one for one in needed if one.member.pid == view.launch.root]
@@ -145,7 +157,7 @@ def furthest_behind(view: View, needed: Sequence[Picture], edges: Sequence[Edge]
     def place(one: Picture) -> int:
         return view.phases.index(one.phase) if one.phase in view.phases else -1
 
-    wanted = {pid for edge in edges for pid, _ in edge.targets if pid != edge.pid}
+    wanted = {pid for edge in edges if edge.leads for pid, _ in edge.targets if pid != edge.pid}
     free = [
         one
         for one in needed
@@ -161,11 +173,16 @@ _EVERYBODYS: tuple[Phase, ...] = ("import", "warmup", "ready")
 
 
 def _has_a_part(view: View, one: Picture) -> bool:
-    """Whether its role goes through any step of the start: a detokenizer does not, and a wait of it that nobody can name is
-    its own business."""
-    return one.phase is not None or any(
-        one.member.role in spec.roles and spec.id not in _EVERYBODYS for spec in view.order
-    )
+    """Whether the start can depend on it: its role goes through steps of the start, or it is seen in a place of its own.
+
+    A detokenizer has no steps; a wait of it that nobody can name is its own business.
+    """
+    own = any(one.member.role in spec.roles and spec.id not in _EVERYBODYS for spec in view.order)
+    return own or one.phase is not None or not tells_nothing(one)
+
+
+def _both_mismatch(one: Picture, other: Picture) -> bool:
+    return one.mechanism == other.mechanism == "collective-mismatch"
 
 
 def culprits_of(needed: Sequence[Picture], behind: Picture) -> list[Picture]:
@@ -175,7 +192,13 @@ def culprits_of(needed: Sequence[Picture], behind: Picture) -> list[Picture]:
         frame = one.stack.frames[0] if one.stack and one.stack.frames else None
         return (one.phase, one.mechanism, one.member.role, frame and (frame.file, frame.function))
 
-    same = [one for one in needed if shape(one) == shape(behind) and one.moving is False and one.idle == behind.idle]
+    same = [
+        one
+        for one in needed
+        if one.moving is False
+        and one.idle == behind.idle
+        and (shape(one) == shape(behind) or _both_mismatch(one, behind))
+    ]
     return [behind, *(one for one in same if one is not behind)]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..engines import credit, lines
@@ -14,9 +14,13 @@ from ..model.words import Phase
 from .pace import Pace
 from .stamps import filled, zone
 from .templates import template
+from .tracebacks import Tracebacks
 
 _TAIL = 60
 _PACES = 32  # progress bars followed for each writer
+_FATAL = 100  # lines kept that announce the end
+_SAME = 4  # times that one mark is kept for a writer: a server that runs for hours repeats some
+_BARS = 200  # progress bars per writer
 _TEMPLATES = 20_000  # different lines remembered: more than any start prints, so the bound only serves hostile logs
 
 
@@ -30,6 +34,7 @@ class Written:
     last_new: float | None = None  # monotonic instant at which a line of a new template or a mark was seen
     bars: dict[str, lines.Bar] = field(default_factory=dict)  # template of a progress bar -> n of m
     paces: dict[str, Pace] = field(default_factory=dict)  # the same template -> how fast it goes
+    marked: dict[Phase, float] = field(default_factory=dict)  # phase -> monotonic instant of the look that read a mark
     seen_pid: bool = False  # its pid stood in a prefix
 
     def phase(self, phases: tuple[Phase, ...]) -> Phase | None:
@@ -63,17 +68,23 @@ class Logbook:
     others: Written = field(default_factory=Written)  # lines that name no member
     states: dict[str, LogState] = field(default_factory=dict)
     fatal: list[str] = field(default_factory=list)
-    traceback: lines.Traceback | None = None
+    tracebacks: Tracebacks = field(default_factory=Tracebacks)
     chatter_at: float | None = None  # monotonic instant of the last line that only says "still waiting"
     # Told of every line: the line, pid of its writer, wall clock (its own time, else that of the next one), template.
     listener: Callable[[lines.Line, int | None, float | None, str], None] | None = None
     gaps: bool = False  # some text of a log was never read
+    nspids: dict[int, int] = field(default_factory=dict)  # pid in its own namespace -> pid on the host
     _templates: set[str] = field(default_factory=set)
 
     @property
     def templates(self) -> frozenset[str]:
         """Templates of the lines of this launch that were read."""
         return frozenset(self._templates)
+
+    @property
+    def traceback(self) -> lines.Traceback | None:
+        """The first traceback of all."""
+        return self.tracebacks.first
 
     def offsets(self) -> dict[str, int]:
         """Where the next look should read on, by path and inode: after a rotation the new file is read from its start."""
@@ -126,21 +137,18 @@ class Logbook:
         if state.skew is None:
             state.skew = zone(times, state.log.mtime, started)
         walls = filled([None if one is None else one + (state.skew or 0) for one in times], state.log.mtime)
-        nspids = {one.nspid[-1]: pid for pid, one in sample.processes.items() if len(one.nspid) > 1}
+        self.nspids = {one.nspid[-1]: pid for pid, one in sample.processes.items() if len(one.nspid) > 1}
         mine = []
         for text, at in zip(fresh, walls, strict=True):
             if started is not None and at is not None and at < started - 5:
                 continue  # an earlier start wrote into the same file
             mine.append(text)
-            self._line(reader.read(text), at, None if first else sample.mono, launch, nspids)
+            self._line(reader.read(text), at, None if first else sample.mono, launch, sample.mono)
         state.tail.extend(mine)
-        if self.traceback is None:
-            self.traceback = next(iter(lines.tracebacks(mine, self.profile)), None)
+        self.tracebacks.read(mine, self.profile, sample.mono)
 
-    def _line(
-        self, line: lines.Line, at: float | None, seen: float | None, launch: Launch, nspids: Mapping[int, int]
-    ) -> None:
-        pid = credit.member_of(line, launch, nspids)
+    def _line(self, line: lines.Line, at: float | None, seen: float | None, launch: Launch, now: float) -> None:
+        pid = credit.member_of(line, launch, self.nspids)
         written = self.others if pid is None else self.by_member.setdefault(pid, Written())
         written.seen_pid = written.seen_pid or line.writer.pid is not None
         if line.message.strip():
@@ -148,10 +156,11 @@ class Logbook:
         shape = template(line.message)
         if self.listener is not None:
             self.listener(line, pid, at, shape)
-        if line.fatal:
+        if line.fatal and len(self.fatal) < _FATAL:
             self.fatal.append(line.text)
-        if line.mark is not None:
+        if line.mark is not None and sum(one is line.mark for one, _ in written.marks) < _SAME:
             written.marks.append((line.mark, at))
+            written.marked.setdefault(line.mark.phase, now)
         new = shape not in self._templates
         if new and len(self._templates) < _TEMPLATES:
             self._templates.add(shape)
@@ -160,7 +169,8 @@ class Logbook:
             return
         if line.bar is not None:
             new = line.bar.done > written.bars.get(shape, lines.Bar(-1, 0)).done
-            written.bars[shape] = line.bar
+            if shape in written.bars or len(written.bars) < _BARS:
+                written.bars[shape] = line.bar
             if shape in written.paces or len(written.paces) < _PACES:
                 written.paces.setdefault(shape, Pace()).add(line.text, at)
         if new and seen is not None:
@@ -170,3 +180,12 @@ class Logbook:
 def _year(at: float) -> int:
     """The year of a wall clock time, which vLLM leaves out of its lines."""
     return 1970 + int(at // (365.2425 * 86400))
+
+
+def writer_of_traceback(book: Logbook, launch: Launch) -> Member | None:
+    """The member that wrote the first traceback, where its prefix tells."""
+    first = book.traceback
+    if first is None:
+        return None
+    line = lines.Line("", first.writer, "", None, None, chatter=False, fatal=False)
+    return launch.members.get(credit.member_of(line, launch, book.nspids) or -1)

@@ -11,6 +11,7 @@ from ..model.words import Mechanism
 from . import floors
 from .calls import Blocked, blocked_in, name_of, on_disk
 from .history import Track
+from .holders import cycle, holds_gil, lock_mechanism, of_futex, of_gil
 from .view import Picture, View
 
 _SLEEPS = ("nanosleep", "clock_nanosleep")
@@ -31,14 +32,6 @@ class Scene:
     def call(self) -> str | None:
         """Name of the call that it is blocked in."""
         return name_of(self.thread.syscall, self.view.arch)
-
-
-def death(process: Process) -> str:
-    """How a process ended, from its wait status (wait(2)), where that could be read."""
-    if process.exit_code is None:
-        return "it ended; how could not be seen"
-    number = process.exit_code & 0x7F
-    return f"it was killed by signal {number}" if number else f"it ended with status {process.exit_code >> 8}"
 
 
 def halted(view: View, track: Track, base: Picture) -> Picture | None:
@@ -74,11 +67,24 @@ def _with(scene: Scene, found: Blocked, *, definite: bool = False) -> Picture:
 
 
 def _lock_with_owner(scene: Scene) -> Picture | None:
-    found = _futex(scene.thread, scene.track.process)
-    if found is None:
+    process, history = scene.track.process, scene.view.history
+    holder = of_futex(scene.thread, process, history)
+    if holder is None:
         return None
-    cycle = found.mechanism in ("mutex-self", "lock-cycle")
-    return _with(scene, found, definite=cycle and scene.thread.tid == scene.track.process.pid)
+    main = scene.thread.tid == process.pid
+    if holder.lost:
+        words = f"waits for a {holder.what} whose holder is no living thread: nobody can release it"
+        return _with(scene, Blocked("lock-wait", words, "nobody"), definite=main)
+    way, circle = cycle(scene.thread, process, history)
+    who = f"thread {holder.tid} of process {holder.pid}"
+    if circle and len(way) == 1:
+        words = f"waits for a {holder.what} that it holds itself"
+    elif circle:
+        words = f"waits in a circle of locks: threads {' -> '.join(map(str, [*way, scene.thread.tid]))}"
+    else:
+        words = f"waits for a {holder.what} that {who} holds"
+    found = Blocked(lock_mechanism(holder.what, circle=circle, alone=len(way) == 1), words, who)
+    return _with(scene, found, definite=circle and main)
 
 
 def _in_kernel(scene: Scene) -> Picture | None:
@@ -107,11 +113,17 @@ def _specific_call(scene: Scene) -> Picture | None:
 
 
 def _gil(scene: Scene) -> Picture | None:
-    holder = next((stack for stack in scene.track.last_stacks if stack.gil), None)
-    if holder is None or scene.blocked is None or holder.tid != scene.thread.tid:
+    process = scene.track.process
+    said = next((stack.tid for stack in scene.track.last_stacks if stack.gil), None)
+    if scene.blocked is not None and holds_gil(scene.thread, process, said):
+        words = f"{scene.blocked.detail}, with the GIL held: no other Python thread of it can run"
+        return _with(scene, Blocked("gil-held", words))
+    holder = of_gil(scene.thread, process)
+    if holder is None:
         return None
-    words = f"{scene.blocked.detail}, with the GIL held: no other Python thread of it can run"
-    return _with(scene, Blocked("gil-held", words))
+    return _with(
+        scene, Blocked("gil-wait", f"waits for the GIL, which thread {holder.tid} holds", f"thread {holder.tid}")
+    )
 
 
 def _frames(scene: Scene) -> Picture | None:
@@ -174,28 +186,6 @@ _QUESTIONS: tuple[Callable[[Scene], Picture | None], ...] = (
 )
 
 
-def _futex(thread: Thread, process: Process) -> Blocked | None:
-    """What a futex with a known owner says; the owner's own wait closes a cycle or not."""
-    futex = thread.futex
-    if futex is None or futex.owner is None:
-        return None
-    holder = f"thread {futex.owner} of process {process.pid}"
-    if futex.owner == thread.tid:
-        return Blocked("mutex-self", f"waits for a {futex.kind} that it holds itself", holder)
-    seen, at = [thread.tid], futex.owner
-    while at not in seen:
-        seen.append(at)
-        other = (process.threads or {}).get(at)
-        if other is None or other.futex is None or other.futex.owner is None:
-            return Blocked("lock-wait", f"waits for a {futex.kind} that {holder} holds", holder)
-        at = other.futex.owner
-    if at == thread.tid:
-        return Blocked(
-            "lock-cycle", f"waits in a circle of locks: threads {' -> '.join(map(str, [*seen, at]))}", holder
-        )
-    return Blocked("lock-wait", f"waits for {holder}, which is in a circle of locks", holder)
-
-
 def _is_output(thread: Thread, process: Process) -> bool:
     fds = process.fds or {}
     written = fds.get(thread.args[0]) if thread.args else None
@@ -212,7 +202,7 @@ def _loops(track: Track, thread: Thread) -> bool:
 def _sleep_detail(view: View, thread: Thread) -> str:
     if thread.deadline is None:
         return "sleeps in the code named"
-    left = thread.deadline - view.history.now
+    left = max(0.0, thread.deadline - view.history.now)  # it may be over since the threads were last looked at
     return (
         f"sleeps in the code named, for {left:.0f} s more"
         if left < 10 * 86400

@@ -10,8 +10,9 @@ from ..model.launch import Member
 from ..model.sample import Stack, Thread
 from ..model.words import Phase
 from . import floors
+from .crash import how
 from .history import Track
-from .mechanisms import death, explained, halted
+from .mechanisms import explained, halted
 from .movement import mostly_idle, movement
 from .view import Picture, View
 
@@ -33,15 +34,17 @@ def picture(view: View, track: Track) -> Picture:
         "its threads could not be read",
         moved.moves,
         moved.quiet_s,
-        since_s=now - known.in_place_since if known else None,
+        since_s=track.threads_at - known.in_place_since if known else None,
         channels=moved.channels,
         stack=stack,
         means=means,
         tid=thread.tid if thread else None,
         nstid=thread.nstid if thread else None,
     )
-    if track.gone is not None or process.state in ("Z", "X"):
-        return replace(base, mechanism="dead", detail=death(process), moving=False, definite=True)
+    if track.gone is not None or track.died is not None or process.state in ("Z", "X"):
+        return replace(
+            base, mechanism="dead", detail=f"it {how(process.exit_code)}", moving=False, definite=True, stack=None
+        )
     stopped = halted(view, track, base)
     if stopped is not None:
         return stopped

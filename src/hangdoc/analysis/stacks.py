@@ -16,6 +16,16 @@ def path_of(stack: Stack) -> Path:
     return tuple((frame.file, frame.function) for frame in reversed(stack.frames))
 
 
+def shared_length(paths: Sequence[Path]) -> int:
+    """How many outermost frames all paths have in common."""
+    shared = 0
+    for together in zip(*paths, strict=False):
+        if len(set(together)) > 1:
+            break
+        shared += 1
+    return shared
+
+
 def in_one_place(paths: Sequence[Path]) -> bool:
     """Whether looks at one thread show one place: the same outer frames and leaves of one function (DESIGN's busy-loop).
 
@@ -25,11 +35,7 @@ def in_one_place(paths: Sequence[Path]) -> bool:
     different = set(paths)
     if len(different) < 2:
         return True
-    shared = 0
-    for together in zip(*different, strict=False):
-        if len(set(together)) > 1:
-            break
-        shared += 1
+    shared = shared_length(list(different))
     rests = {path[shared:] for path in different}
     return all(len(rest) <= 1 for rest in rests) and len(rests) < 4
 

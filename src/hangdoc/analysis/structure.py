@@ -43,14 +43,14 @@ def assume_waits(launch: Launch, pictures: Sequence[Picture]) -> list[Picture]:
                 below[above] = one
     return [
         replace(one, waits_for=below[one.member.pid].member.role)
-        if one.member.pid in below and one.waits_for is None and _may_wait_for_anything(one)
+        if one.member.pid in below and one.waits_for is None and tells_nothing(one)
         else one
         for one in pictures
     ]
 
 
-def _may_wait_for_anything(one: Picture) -> bool:
-    """A general wait, and no code of its own on top of the stack (that would be where it is)."""
+def tells_nothing(one: Picture) -> bool:
+    """Whether all that is seen of it is a general wait, without code of its own on top of the stack (there it would be)."""
     if one.definite or one.moving or one.mechanism not in _ANY_WAIT:
         return False
     return one.stack is None or one.means.mechanism is not None

@@ -7,44 +7,27 @@ between, and every launch has circles of such edges in good health.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from ..model.sample import Fd, Socket, Thread
-from ..model.words import ROLES, Certainty, Via
-from .calls import name_of
+from ..model.sample import Thread
+from ..model.words import ROLES, Via
 from .history import Track
+from .holders import of_futex, of_gil
+from .links import Edge, Links, by_call
 from .view import Picture, View
 
-_ACCESS = 3  # O_ACCMODE of open flags: 0 reads, 1 writes, 2 both
-_VIA_OF_KIND: dict[str, Via] = {"rwlock": "rwlock", "join": "join", "python-lock": "python-lock"}
-
-
-@dataclass(frozen=True)
-class Edge:
-    """`pid`/`tid` cannot go on until one of `targets` does (all of them, unless `any`)."""
-
-    pid: int
-    tid: int | None
-    targets: tuple[tuple[int, int | None], ...]  # empty: nobody is known, or nobody can
-    via: Via
-    object: str | None = None
-    any: bool = False
-    deadline_s: float | None = None
-    certainty: Certainty = "likely"
+_TOLD = 64  # edges of other threads told per process: a pool behind one lock is one finding
+_VIA_OF_MECHANISM: dict[str, Via] = {"pipe-read": "pipe", "socket-recv": "tcp", "child-wait": "child"}
 
 
 @dataclass(frozen=True)
 class Scene:
-    """Lookups over the whole launch, made once."""
+    """Pictures by pid, with the links between their processes."""
 
     view: View
     pictures: Mapping[int, Picture]
-    readers: dict[int, set[int]] = field(default_factory=dict)  # pipe inode -> pids that have it open for reading
-    writers: dict[int, set[int]] = field(default_factory=dict)
-    owners: dict[int, set[int]] = field(default_factory=dict)  # socket inode -> pids
-    sockets: dict[int, Socket] = field(default_factory=dict)  # inode -> row
-    ends: dict[tuple[str, str], int] = field(default_factory=dict)  # (local, remote) of a connection -> inode
+    links: Links
     _roles: dict[str, tuple[list[Picture], list[Picture]]] = field(default_factory=dict)
 
     def of_role(self, role: str) -> tuple[list[Picture], list[Picture]]:
@@ -59,13 +42,26 @@ class Scene:
 
 
 def edges_of(view: View, pictures: Sequence[Picture]) -> list[Edge]:
-    """Every edge that leaves the thread of interest of a member, and those inside its process that it leads to."""
-    scene = _scene(view, {one.member.pid: one for one in pictures})
+    """Edges that leave the thread of interest of each needed member and those inside its process that it leads to; then
+    those of other threads that wait for a holder or in a plain call, which name objects but no culprit."""
+    scene = Scene(view, {one.member.pid: one for one in pictures}, Links(view.history, view.arch))
     found: list[Edge] = []
     for one in pictures:
         if one.member.needed and one.mechanism not in ("dead", "stopped", "frozen", "traced", "idle", "computing"):
             found += _of_member(scene, one)
-    return found
+    known = {(edge.pid, edge.tid) for edge in found}
+    return found + [edge for edge in _of_other_threads(scene) if (edge.pid, edge.tid) not in known]
+
+
+def _of_other_threads(scene: Scene) -> Iterator[Edge]:
+    for track in scene.view.history.tracks.values():
+        told: list[Edge] = []
+        for thread in (track.process.threads or {}).values():
+            if len(told) >= _TOLD:
+                break
+            holder = next(_along_holders(scene, track, thread), None)
+            told += [holder] if holder is not None else by_call(scene.links, track, thread)
+        yield from (replace(edge, leads=False) for edge in told)
 
 
 def victims(pictures: Sequence[Picture], edges: Sequence[Edge]) -> set[int]:
@@ -74,73 +70,47 @@ def victims(pictures: Sequence[Picture], edges: Sequence[Edge]) -> set[int]:
     definite = {one.member.pid for one in pictures if one.definite}
     able = needed - definite
     return {
-        edge.pid for edge in edges if edge.pid in able and any(pid in needed - {edge.pid} for pid, _ in edge.targets)
+        edge.pid
+        for edge in edges
+        if edge.leads and edge.pid in able and any(pid in needed - {edge.pid} for pid, _ in edge.targets)
     }
-
-
-def _scene(view: View, pictures: dict[int, Picture]) -> Scene:
-    scene = Scene(view, pictures, sockets=view.sockets())
-    for pid, track in view.history.tracks.items():
-        for fd in (track.process.fds or {}).values():
-            if fd.inode is None:
-                continue
-            if fd.kind in ("pipe", "fifo") and fd.flags is not None:
-                mode = fd.flags & _ACCESS
-                if mode in (0, 2):
-                    scene.readers.setdefault(fd.inode, set()).add(pid)
-                if mode in (1, 2):
-                    scene.writers.setdefault(fd.inode, set()).add(pid)
-            elif fd.kind == "socket":
-                scene.owners.setdefault(fd.inode, set()).add(pid)
-    scene.ends.update({(row.local, row.remote): inode for inode, row in scene.sockets.items() if row.remote})
-    return scene
 
 
 def _of_member(scene: Scene, one: Picture) -> Iterator[Edge]:
     track = scene.view.history.tracks[one.member.pid]
     threads = track.process.threads or {}
-    inside = list(_along_holders(track, threads.get(one.tid) if one.tid is not None else None))
+    inside = list(_along_holders(scene, track, threads.get(one.tid or 0)))
     yield from inside
-    if inside and inside[-1].targets[0][1] in {edge.tid for edge in inside}:
-        return  # a circle: nothing further holds it
+    last = threads.get(one.tid or 0)
+    if inside:
+        end = inside[-1].targets[0] if inside[-1].targets else (None, None)
+        if end[0] != track.process.pid or end[1] in {edge.tid for edge in inside}:
+            return  # the holder is elsewhere, or they wait in a circle: nothing further holds it
+        last = threads.get(end[1] or 0)
     yield from _by_frames(scene, one)
-    last = threads.get(inside[-1].targets[0][1] or 0) if inside else threads.get(one.tid or 0)
     if last is not None:
-        yield from _by_call(scene, track, last)
+        yield from by_call(scene.links, track, last)
 
 
-def _along_holders(track: Track, thread: Thread | None) -> Iterator[Edge]:
+def _along_holders(scene: Scene, track: Track, thread: Thread | None) -> Iterator[Edge]:
     """Edges from a thread to who holds what it waits for, and on to whom that one waits for, within the process."""
     seen: set[int] = set()
     while thread is not None and thread.tid not in seen:
         seen.add(thread.tid)
-        edge = _lock(track, thread) or _gil(track, thread)
-        if edge is None:
+        holder = of_futex(thread, track.process, scene.view.history) or of_gil(thread, track.process)
+        if holder is None:
             return
-        yield edge
-        thread = (track.process.threads or {}).get(edge.targets[0][1] or 0)
-
-
-def _lock(track: Track, thread: Thread) -> Edge | None:
-    futex = thread.futex
-    if futex is None or futex.owner is None:
-        return None
-    via = _VIA_OF_KIND.get(futex.kind, "mutex")
-    return Edge(track.process.pid, thread.tid, ((track.process.pid, futex.owner),), via, f"{futex.kind} at {futex.address:#x}",
-                deadline_s=thread.deadline, certainty="certain")  # fmt: skip
-
-
-def _gil(track: Track, thread: Thread) -> Edge | None:
-    holder = next((stack.tid for stack in track.last_stacks if stack.gil), None)
-    name = track.threads.get(thread.tid)
-    if holder is None or holder == thread.tid or name is None or thread.futex is None or thread.deadline is None:
-        return None
-    # A thread that waits for the GIL waits 5 ms at a time on one address: always a deadline, always another one.
-    if len(name.deadlines) < 2 or thread.futex.kind not in ("condition", "unknown"):
-        return None
-    if name.not_run_since <= name.in_place_since:
-        return None
-    return Edge(track.process.pid, thread.tid, ((track.process.pid, holder),), "gil", certainty="hint")
+        targets = ((holder.pid, holder.tid),) if holder.pid is not None else ()
+        yield Edge(
+            track.process.pid,
+            thread.tid,
+            targets,
+            holder.via,
+            holder.what,
+            deadline_s=thread.deadline,
+            certainty="certain",
+        )
+        thread = (track.process.threads or {}).get(holder.tid or 0) if holder.pid == track.process.pid else None
 
 
 def _by_frames(scene: Scene, one: Picture) -> Iterator[Edge]:
@@ -152,79 +122,19 @@ def _by_frames(scene: Scene, one: Picture) -> Iterator[Edge]:
         )  # nobody is missing from it: the operation itself is stuck, and nobody is waited for
     elif one.waits_for in ROLES:
         busy, _ = scene.of_role(one.waits_for)
-        yield _to(one, busy, "none")
+        yield _to(one, busy, _via(one))
+
+
+def _via(one: Picture) -> Via:
+    """What a wait for another member goes through, as far as mechanism and frame tell."""
+    if one.means.frame is not None and "shm_broadcast" in one.means.frame.file:
+        return "shm-ring"
+    return _VIA_OF_MECHANISM.get(one.mechanism, "none")
 
 
 def _to(one: Picture, targets: Iterable[Picture], via: Via) -> Edge:
     ends = tuple((other.member.pid, other.tid) for other in targets if other is not one)
     return Edge(one.member.pid, one.tid, ends, via)
-
-
-def _by_call(scene: Scene, track: Track, thread: Thread) -> Iterator[Edge]:
-    name = name_of(thread.syscall, scene.view.arch)
-    fd = (track.process.fds or {}).get(thread.args[0]) if thread.args else None
-    question = _CALLS.get(name or "")
-    if question is not None:
-        yield from question(scene, track, thread, fd)
-
-
-def _ends(pid: int, tid: int | None, pids: Iterable[int], via: Via, what: str | None) -> Iterator[Edge]:
-    others = tuple((other, None) for other in sorted(pids) if other != pid)
-    yield Edge(pid, tid, others, via, what, any=len(others) > 1)
-
-
-def _read(scene: Scene, track: Track, thread: Thread, fd: Fd | None) -> Iterator[Edge]:
-    if fd is None or fd.inode is None:
-        return
-    if fd.kind in ("pipe", "fifo"):
-        yield from _ends(track.process.pid, thread.tid, scene.writers.get(fd.inode, ()), "pipe", fd.target)
-    elif fd.kind == "socket":
-        yield from _peer(scene, track, thread, fd)
-
-
-def _write(scene: Scene, track: Track, thread: Thread, fd: Fd | None) -> Iterator[Edge]:
-    if fd is None or fd.inode is None:
-        return
-    if fd.kind in ("pipe", "fifo"):
-        yield from _ends(track.process.pid, thread.tid, scene.readers.get(fd.inode, ()), "pipe", fd.target)
-    elif fd.kind == "socket":
-        yield from _peer(scene, track, thread, fd)
-
-
-def _peer(scene: Scene, track: Track, thread: Thread, fd: Fd | None) -> Iterator[Edge]:
-    """The process at the other end of a socket: by unix peer, or by the same four-tuple seen from its side."""
-    row = scene.sockets.get(fd.inode) if fd is not None and fd.inode is not None else None
-    if row is None:
-        return
-    if row.family == "unix":
-        owners = scene.owners.get(row.peer, set()) if row.peer else set()
-        yield from _ends(track.process.pid, thread.tid, owners, "unix", row.local or None)
-        return
-    other = scene.ends.get((row.remote, row.local))
-    owners = scene.owners.get(other, set()) if other is not None else set()
-    yield from _ends(track.process.pid, thread.tid, owners, "tcp", f"{row.local} -> {row.remote}")
-
-
-def _child(scene: Scene, track: Track, thread: Thread, _: Fd | None) -> Iterator[Edge]:
-    children = {pid for pid, other in scene.view.history.tracks.items() if other.process.ppid == track.process.pid}
-    named = thread.args[0] if thread.args and 0 < thread.args[0] < 1 << 31 else None
-    wanted = children & {named} if named is not None else children
-    yield from _ends(track.process.pid, thread.tid, wanted, "child", None)
-
-
-def _vfork(scene: Scene, track: Track, thread: Thread, _: Fd | None) -> Iterator[Edge]:
-    children = {pid for pid, other in scene.view.history.tracks.items() if other.process.ppid == track.process.pid}
-    yield from _ends(track.process.pid, thread.tid, children, "vfork", None)
-
-
-_Question = Callable[[Scene, Track, Thread, "Fd | None"], Iterator[Edge]]
-_CALLS: dict[str, _Question] = {
-    **dict.fromkeys(("read", "readv"), _read),
-    **dict.fromkeys(("write", "writev"), _write),
-    **dict.fromkeys(("recvfrom", "recvmsg", "sendto", "sendmsg"), _peer),
-    **dict.fromkeys(("wait4", "waitid"), _child),
-    "vfork": _vfork,
-}
 
 
 def chain(edges: Sequence[Edge], start: int, end: int) -> list[Edge]:
@@ -234,7 +144,7 @@ def chain(edges: Sequence[Edge], start: int, end: int) -> list[Edge]:
     while border and end not in ways:
         reached = []
         for edge in edges:
-            if edge.pid in border:
+            if edge.leads and edge.pid in border:
                 for pid, _ in edge.targets:
                     if pid not in ways:
                         ways[pid] = [*ways[edge.pid], edge]

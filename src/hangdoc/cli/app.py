@@ -21,6 +21,7 @@ from . import exits, screen
 # name -> what it is for, in the order of the help page; the module has the same name
 COMMANDS: dict[str, str] = {
     "diagnose": "Look once and say whether a launch is slow or stuck, where, and because of which rank.",
+    "watch": "Follow a start until it is ready, hung or crashed; with -- COMMAND, start it, too.",
     "record-baseline": "Record a good start, or merge a further one.",
     "baselines": "List, show and compare the good starts on record.",
     "ps": "List the launches found here, their roles, ranks and phase.",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from enum import Enum
 from pathlib import Path
 
 import typer
@@ -21,21 +20,8 @@ from ..session.look import Look, Options
 from . import exits, screen
 from .good import baselines_of
 from .here import this_machine
+from .options import FailOn, Stacks, open_case
 from .replay import report_of_case
-
-
-class Stacks(str, Enum):
-    """Whether Python stacks are read."""
-
-    auto = "auto"
-    none = "none"
-
-
-class FailOn(str, Enum):
-    """The mildest verdict that ends with status 1."""
-
-    slow = "slow"
-    suspect = "suspect"
 
 
 def command(  # noqa: PLR0913, PLR0917 - typer reads the options from the signature
@@ -98,7 +84,7 @@ def _look(pid: int | None, options: Options, save: Path | None, *, live: bool) -
             first = target.scan(channel)
             launch = target.choose(channel, first, pid)
             if save:
-                case = _open_case(save, Header(CASE_SCHEMA, __version__, first.at, launch.root, launch.host))
+                case = open_case(save, Header(CASE_SCHEMA, __version__, first.at, launch.root, launch.host))
             left = max(1.0, options.timeout_s - (time.monotonic() - started))
             look = Look(channel, launch, first, replace(options, timeout_s=left), case)
             _follow(look, live=live)
@@ -125,12 +111,3 @@ def _follow(look: Look, *, live: bool) -> None:
             report = look.diagnosis.report(__version__, ended=False)
             text = terminal.render(report, width=screen.width(), colour=True)
             drawn.update(Text.from_ansi(text), refresh=True)
-
-
-def _open_case(path: Path, header: Header) -> CaseWriter:
-    try:
-        return CaseWriter(path, header)
-    except FileExistsError:
-        raise exits.Stop(f"{path} exists already", "a case is never overwritten: choose another name") from None
-    except OSError as error:
-        raise exits.Stop(f"{path} cannot be written: {error.strerror}") from None

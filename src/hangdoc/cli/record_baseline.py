@@ -14,6 +14,7 @@ from ..baselines.merge import Different, merged
 from ..baselines.recorder import NotGood, Recorder
 from ..model.baseline import Baseline, Configuration
 from ..session import casefile, recording, target
+from ..session.child import CannotStart
 from ..session.look import Options
 from . import exits, screen
 from .here import this_machine
@@ -52,7 +53,7 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options from the signat
         for one in found if before is not None else found[1:]:
             result = merged(result, one)
         store.write(result, path)
-    except (NotGood, Different) as error:
+    except (NotGood, Different, CannotStart) as error:
         raise exits.Stop(f"not recorded: {error}", "--new replaces what is there" if isinstance(error, Different) else "",
                          exits.USAGE) from None  # fmt: skip
     except store.BaselineError as error:

@@ -7,8 +7,9 @@ from pathlib import Path
 import typer
 
 from . import exits, screen
-from .diagnose import FailOn, lost
+from .diagnose import lost
 from .good import baselines_of
+from .options import FailOn
 from .replay import report_of_case
 
 

@@ -68,7 +68,8 @@ def _descendants(root: int, children: Mapping[int, list[int]], taken: Collection
     return found
 
 
-def _ancestors(pid: int, processes: Mapping[int, Process]) -> Iterator[int]:
+def ancestors(pid: int, processes: Mapping[int, Process]) -> Iterator[int]:
+    """Its parent, that one's parent, and so on, as far as the sample goes."""
     seen = {pid}
     while (process := processes.get(pid)) and process.ppid not in seen and process.ppid in processes:
         pid = process.ppid
@@ -88,7 +89,7 @@ def _wraps(process: Process, profile: Profile, root: Program) -> bool:
 def _wrappers(root: int, processes: Mapping[int, Process], profile: Profile) -> tuple[int, ...]:
     found = []
     run = program(processes[root].cmdline)
-    for pid in _ancestors(root, processes):
+    for pid in ancestors(root, processes):
         process = processes[pid]
         if process.comm in _BORDERS or not _wraps(process, profile, run):
             break
@@ -145,10 +146,10 @@ def _without_launcher(
     """Launches of engine processes below no root: started by a user's own script, or left by a dead launcher."""
     groups: dict[tuple[str, int | None], list[int]] = {}  # by engine and script
     for pid, process in sorted(sample.processes.items(), key=lambda one: (one[1].start, one[0])):
-        if pid in taken or any(above in taken for above in _ancestors(pid, sample.processes)):
+        if pid in taken or any(above in taken for above in ancestors(pid, sample.processes)):
             continue
         engine = next((name for name, profile in known.items() if titled(process, profile)), None)
-        if engine and not any(titled(sample.processes[up], known[engine]) for up in _ancestors(pid, sample.processes)):
+        if engine and not any(titled(sample.processes[up], known[engine]) for up in ancestors(pid, sample.processes)):
             groups.setdefault((engine, _own_script(pid, sample.processes)), []).append(pid)
     found = []
     for (engine, script), pids in groups.items():
@@ -187,7 +188,7 @@ def find(sample: Sample, known: Mapping[str, Profile] | None = None) -> list[Lau
     processes = sample.processes
     engines = {pid: engine for pid, process in processes.items() if (engine := _engine_of(process, known))}
     # A forked child shows its parent's command line: only the topmost match is a root.
-    roots = [pid for pid in engines if not any(above in engines for above in _ancestors(pid, processes))]
+    roots = [pid for pid in engines if not any(above in engines for above in ancestors(pid, processes))]
     children = _children(processes)
     found = [_launch(root, known[engines[root]], sample, _descendants(root, children)) for root in roots]
     found = _with_ray_workers(found, known, sample)
@@ -203,7 +204,7 @@ def launch_of(pid: int, launches: Iterable[Launch], sample: Sample) -> Launch | 
         if pid in one.members or pid in one.wrappers:
             return one
     if pid in sample.processes:
-        above = [one for one in launches if pid in _ancestors(one.root, sample.processes)]
+        above = [one for one in launches if pid in ancestors(one.root, sample.processes)]
         return above[0] if len(above) == 1 else None
     inside = [
         one

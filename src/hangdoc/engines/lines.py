@@ -224,8 +224,13 @@ def is_fatal(line: str, profile: Profile) -> bool:
 
 
 def _traceback(lines: Sequence[str], start: int, who: Writer, find: Reader) -> Traceback:
+    last = who
     for at in range(start + 1, min(start + _TRACEBACK_BOUND, len(lines))):
         other, message = find.writer(lines[at])
+        # A logger puts its prefix before the first line of a record only: bare lines go on with the last record.
+        if who != NOBODY and other == NOBODY:
+            other = last
+        last = other
         if other != who:  # another process writes in between
             continue
         if _TRACEBACK in message:

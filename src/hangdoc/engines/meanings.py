@@ -140,6 +140,14 @@ def in_the_wait(frames: Sequence[Frame], first: int, engine: str) -> bool:
     return all(_hides_nothing(frame, engine) for frame in frames[:first])
 
 
+def foreign(stack: Stack, profile: Profile, *, beyond: int = 0) -> bool:
+    """Whether code that is neither the engine's nor of a known library is on a stack: a hook, a patch, a model's own.
+
+    The outermost `beyond` frames are left out.
+    """
+    return not all(_hides_nothing(frame, profile.engine) for frame in stack.frames[: len(stack.frames) - beyond])
+
+
 def meaning(stack: Stack, profile: Profile) -> Meaning:
     """What a stack says about its thread's phase and wait. Frames come innermost first, as py-spy gives them.
 

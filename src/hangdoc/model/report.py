@@ -142,6 +142,8 @@ class RankRow:
     phase: Optional[Phase]
     mechanism: Mechanism
     group: int
+    since_s: Optional[float] = None  # how long its thread has been where it is, at least
+    quiet_s: Optional[float] = None  # how long nothing of it has moved; None when too little was seen to say
 
 
 @dataclass(frozen=True)
@@ -239,6 +241,53 @@ class ProgressRow:
 
 
 @dataclass(frozen=True)
+class EndedRow:
+    """One member that has ended."""
+
+    host: str
+    pid: int
+    role: Role
+    rank: str
+    needed: bool
+    how: str  # for people: "killed by signal 9 (SIGKILL)"
+    status: Optional[int] = None  # exit status, when it ended by itself
+    signal: Optional[int] = None  # what ended it
+    ago_s: Optional[float] = None  # before the last sample
+
+
+@dataclass(frozen=True)
+class CrashTraceback:
+    """The first traceback in time; later ones are its cascade."""
+
+    role: Optional[Role]  # who wrote it, where the line tells
+    rank: str
+    exception: str
+    lines: List[str]
+    cascade: int = 0  # how many more followed
+
+
+@dataclass(frozen=True)
+class LastLine:
+    """The last line of one writer."""
+
+    role: Optional[Role]
+    rank: str
+    pid: Optional[int]
+    line: str
+    ago_s: Optional[float] = None
+
+
+@dataclass(frozen=True)
+class Crash:
+    """How a launch ended: the first to end comes first."""
+
+    ended: List[EndedRow] = field(default_factory=list)
+    oom: List[str] = field(default_factory=list)  # what speaks for the OOM killer
+    traceback: Optional[CrashTraceback] = None
+    last_lines: List[LastLine] = field(default_factory=list)  # oldest first
+
+
+@dataclass(frozen=True)
 class UnseenRow:
     """What could not be seen, why, and how to see it without losing the evidence."""
 
@@ -285,6 +334,7 @@ class Report:
     causes: List[Cause] = field(default_factory=list)
     undecided: List[UndecidedCause] = field(default_factory=list)
     baseline: Optional[BaselineRow] = None
+    crash: Optional[Crash] = None  # only with the verdict crashed
     progress: List[ProgressRow] = field(default_factory=list)
     unseen: List[UnseenRow] = field(default_factory=list)
     cost: CostRow = CostRow()

@@ -11,6 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Dict, List, Optional, Tuple
 
+from .locks import FileLock as FileLock  # noqa: PLC0414 - the names belong to a sample, too
+from .locks import FutexWait as FutexWait  # noqa: PLC0414
+from .locks import Gil as Gil  # noqa: PLC0414
+from .locks import Ring as Ring  # noqa: PLC0414
 from .words import LogVia, UnseenReason
 
 
@@ -22,17 +26,6 @@ class Unseen:
     reason: UnseenReason
     detail: str = ""  # what exactly, in words: "environ of 4711: Permission denied"
     pid: Optional[int] = None
-
-
-@dataclass(frozen=True)
-class FutexWait:
-    """What a thread blocked in futex(2) waits on. Layouts: glibc pthreadtypes-arch.h; `knowledge` facts in docs/waits.md."""
-
-    address: int
-    kind: str  # mutex | rwlock | join | semaphore | condition | pi-mutex | robust-mutex | unknown
-    word: Optional[int] = None  # the 32-bit futex word, read twice and equal; None when it could not be read safely
-    owner: Optional[int] = None  # tid of the holder on this host, only where kind, users and membership agree
-    shared: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,14 +58,19 @@ class Fd:
     """One open file descriptor, by readlink and fdinfo only."""
 
     fd: int
-    kind: str  # file dir pipe fifo socket eventfd epoll device terminal memfd inotify other
+    kind: str  # file dir pipe fifo socket eventfd epoll device terminal memfd inotify pidfd other
     target: str  # text of the link
     inode: Optional[int] = None
     flags: Optional[int] = None  # open flags, octal in fdinfo
     pos: Optional[int] = None
     watched: Tuple[int, ...] = ()  # epoll: fds in its set
     eventfd_id: Optional[int] = None
+    eventfd_count: Optional[int] = None
+    pidfd: Optional[int] = None  # process that a pidfd stands for, as numbered where hangdoc runs; -1 when it has ended
     locks: Tuple[str, ...] = ()  # `lock:` lines: locks that this open file holds
+    # Pipes that a thread is blocked in, or behind fd 1 and 2:
+    unread: Optional[int] = None  # bytes that lie in it
+    capacity: Optional[int] = None  # bytes that fit into it; a writer can block before, when pages are part filled
 
 
 @dataclass(frozen=True)
@@ -143,6 +141,8 @@ class Process:
     mnt_ns: Optional[int] = None
     # probe `threads`: keyed by tid
     threads: Optional[Dict[int, Thread]] = None
+    gil: Optional[Gil] = None  # None also when nobody waits for it, or when it could not be read
+    shared: Optional[Tuple[str, ...]] = None  # shared memory that it maps, "major:minor:inode", at most 256 of it
     # probe `fds`: keyed by fd
     fds: Optional[Dict[int, Fd]] = None
     # probe `environ`: only names of the allow-list, secrets masked
@@ -271,6 +271,16 @@ class HostFacts:
 
 
 @dataclass(frozen=True)
+class Ended:
+    """The end of a process that was looked at before, as the agent saw it happen (pidfd_open(2))."""
+
+    pid: int
+    start: float  # with pid: which process it was
+    at: float  # CLOCK_MONOTONIC of the host
+    status: Optional[int] = None  # wait status as in wait(2), where the kernel tells it to others than the parent
+
+
+@dataclass(frozen=True)
 class Cost:
     """What the look cost, on the host."""
 
@@ -295,6 +305,9 @@ class Sample:
     logs: List[Log] = field(default_factory=list)
     health: List[Health] = field(default_factory=list)
     host_facts: Optional[HostFacts] = None
-    locks: List[str] = field(default_factory=list)  # lines of /proc/locks
+    locks: List[str] = field(default_factory=list)  # lines of /proc/locks about files that a member has open
+    file_locks: List[FileLock] = field(default_factory=list)
+    rings: List[Ring] = field(default_factory=list)
+    ended: List[Ended] = field(default_factory=list)  # processes that ended since the last sample, in this order
     unseen: List[Unseen] = field(default_factory=list)
     cost: Cost = field(default_factory=Cost)

@@ -18,6 +18,25 @@ _PATHS = {"open": 0, "openat": 1, "openat2": 1}  # call -> which argument is the
 DECODED = frozenset((*_POLLS, *_SELECTS, *_PATHS, "futex", "futex_waitv", "clock_nanosleep"))
 
 
+def parse_schedstat(raw: bytes) -> Tuple[Optional[int], Optional[int], Optional[int]]:
+    """(ns on a CPU, ns runnable, times put on one) of `schedstat`; a kernel that does not count gives zeros: None."""
+    words = raw.split()
+    if len(words) != 3 or words[2] == b"0":
+        return None, None, None
+    return int(words[0]), int(words[1]), int(words[2])
+
+
+def parse_syscall(raw: bytes) -> Tuple[Optional[int], Tuple[int, ...], Optional[int], Optional[int]]:
+    """(number, arguments, stack pointer, program counter) of `syscall`; number None when it runs or is unseen."""
+    words = raw.split()
+    if len(words) == 9:
+        values = [int(word, 16) for word in words[1:]]
+        return int(words[0]), tuple(values[:6]), values[6], values[7]
+    if len(words) == 3:  # blocked, but in no system call: a page fault
+        return int(words[0]), (), int(words[1], 16), int(words[2], 16)
+    return None, (), None, None
+
+
 def decode(memory: Memory, thread: Thread, call: str) -> Thread:
     """The thread with what its call's arguments point at, as far as it may be read."""
     args = thread.args

@@ -16,6 +16,8 @@ _ANONYMOUS = {
     "anon_inode:[eventpoll]": "epoll",
     "anon_inode:inotify": "inotify",
     "anon_inode:[inotify]": "inotify",
+    "anon_inode:[pidfd]": "pidfd",
+    "pidfd:[pidfd]": "pidfd",
 }
 _TERMINAL = re.compile(r"^/dev/(?:pts/\d+|tty\w*|console|ptmx)$")
 _ORDINARY = ("/dev/shm/", "/dev/mqueue/", "/dev/hugepages/")  # noqa: S108 - prefixes of links, nothing is written
@@ -77,6 +79,8 @@ def describe(number: int, target: str, info: Optional[Dict[str, List[str]]]) -> 
         pos=_first(info, "pos"),
         watched=tuple(watched),
         eventfd_id=_first(info, "eventfd-id"),
+        eventfd_count=_first(info, "eventfd-count", 16),
+        pidfd=_first(info, "Pid"),
         locks=tuple(info.get("lock", ())),
     )
 

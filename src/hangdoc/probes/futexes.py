@@ -9,43 +9,21 @@ from __future__ import annotations
 
 import struct
 from dataclasses import replace
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, Optional, Tuple
 
-from ..model.sample import FutexWait, Thread, Unseen
+from ..model.sample import FutexWait, Thread
 from . import calls
 from . import syscalls as sc
 from .memory import Memory
-from .procfs import Folder, reason_of, say
 
-HELD_KINDS = ("mutex", "robust-mutex", "pi-mutex", "rwlock", "join")  # those whose owner may change without the waiter
+# Those whose holder may change without the waiter; a semaphore may turn out to be a lock of Python's.
+HELD_KINDS = ("mutex", "robust-mutex", "pi-mutex", "rwlock", "join", "semaphore", "python-lock", "python-rlock")
 _BEFORE, _AFTER = 24, 24  # bytes around a futex word that the known layouts need
 _WAITING = "SDTt"
 
 
-def annotate(
-    root: str, pid: int, threads: Dict[int, Thread], previous: Optional[Dict[int, Thread]], unseen: List[Unseen]
-) -> Dict[int, Thread]:
-    """The threads with `futex`, `deadline`, `poll` and `path` filled; those without news are the same objects.
-
-    Opens `maps` and `mem`, which block while the target's memory is locked.
-    """
-    wanted = {tid: one for tid, one in threads.items() if _has_news(one, (previous or {}).get(tid))}
-    if not wanted:
-        return threads
-    try:
-        with Folder(root, pid) as folder:
-            memory = Memory(folder)
-    except OSError as error:
-        if reason_of(error) != "gone":
-            say(unseen, "threads", error, "memory (futex owners, deadlines)", pid)
-        return {**threads, **{tid: _bare(one) for tid, one in wanted.items()}}
-    try:
-        return {**threads, **_Reader(memory, threads).all(wanted, previous or {})}
-    finally:
-        memory.close()
-
-
-def _has_news(thread: Thread, before: Optional[Thread]) -> bool:
+def has_news(thread: Thread, before: Optional[Thread]) -> bool:
+    """Whether what a thread waits on has to be read, again where the holder can change while the waiter sleeps."""
     if thread.state not in _WAITING or thread.syscall is None or thread.syscall < 0:
         return False
     if thread is before:
@@ -53,14 +31,16 @@ def _has_news(thread: Thread, before: Optional[Thread]) -> bool:
     return sc.NAME.get(thread.syscall) in calls.DECODED
 
 
-def _bare(thread: Thread) -> Thread:
+def bare(thread: Thread) -> Thread:
     """The futex as far as the call's arguments tell, without its memory."""
     if thread.syscall != sc.NUMBER.get("futex") or len(thread.args) < 3:
         return thread
     return replace(thread, futex=FutexWait(thread.args[0], "unknown", shared=not thread.args[1] & sc.FUTEX_PRIVATE))
 
 
-class _Reader:
+class Reader:
+    """Reads what the threads of one process wait on."""
+
     def __init__(self, memory: Memory, threads: Dict[int, Thread]) -> None:
         self.memory = memory
         # Words in the target hold numbers of its own pid namespace.
@@ -71,23 +51,20 @@ class _Reader:
                 self.waiting[one.args[0]] = self.waiting.get(one.args[0], 0) + 1
         self.words: Dict[int, Optional[Words]] = {}
 
-    def all(self, wanted: Dict[int, Thread], previous: Dict[int, Thread]) -> Dict[int, Thread]:
+    def all(self, wanted: Dict[int, Thread]) -> Dict[int, Thread]:
         """The wanted threads, filled."""
         found = {}
         for tid, thread in wanted.items():
-            if thread is previous.get(tid):  # it did not run: only the holder of its lock can be another one
-                futex = self.futex(thread)
-                found[tid] = thread if futex == thread.futex else replace(thread, futex=futex)
-                continue
             call = sc.NAME.get(thread.syscall if thread.syscall is not None else -1, "")
-            new = calls.decode(self.memory, thread, call)
+            # A deadline on the wall clock is rounded anew at each look: one that is known stays as it is.
+            new = thread if thread.futex is not None else calls.decode(self.memory, thread, call)
             if call == "futex" and len(thread.args) >= 3:
                 new = replace(new, futex=self.futex(thread))
             elif call == "futex_waitv" and thread.args:
                 raw = self.memory.read(thread.args[0] + 8, 8)  # the first of its array: {u64 value, u64 address, …}
                 address = struct.unpack("=Q", raw)[0] if raw else 0
                 new = replace(new, futex=FutexWait(address, "unknown"))
-            found[tid] = thread if new == thread else new
+            found[tid] = new
         return found
 
     def around(self, address: int) -> Optional[Words]:
@@ -99,6 +76,7 @@ class _Reader:
         return self.words[address]
 
     def look(self, address: int) -> Optional[Words]:
+        """One read of `around`."""
         for before in (_BEFORE, 8, 0):
             for after in (_AFTER, 4):
                 raw = self.memory.read(address - before, before + after)
@@ -110,15 +88,18 @@ class _Reader:
         """What a thread blocked in futex(2) waits on."""
         address, operation, value = thread.args[0], thread.args[1] & 0xFFFFFFFF, thread.args[2] & 0xFFFFFFFF
         words = self.around(address)
-        kind, owner = "unknown", None
+        kind, raw = "unknown", None
         if words is not None:
-            kind, owner = classify(operation, value, words, self.waiting.get(address, 1), self.tids)
+            kind, raw = judge(operation, value, words, self.waiting.get(address, 1), self.tids)
+        shared = not operation & sc.FUTEX_PRIVATE
         return FutexWait(
             address=address,
             kind=kind,
             word=None if words is None else words.at(0),
-            owner=None if owner is None else self.tids.get(owner),
-            shared=not operation & sc.FUTEX_PRIVATE,
+            owner=None if raw is None else self.tids.get(raw),
+            shared=shared,
+            object=self.memory.object_at(address) if shared else None,
+            owner_raw=raw,
         )
 
 
@@ -146,13 +127,19 @@ class Words:
 
 def classify(operation: int, value: int, words: Words, waiting: int, tids: Dict[int, int]) -> Tuple[str, Optional[int]]:
     """(kind, owner as the target numbers it) of a futex wait. `tids` are the numbers of the process's own threads."""
+    kind, owner = judge(operation, value, words, waiting, tids)
+    return kind, owner if owner in tids else None
+
+
+def judge(operation: int, value: int, words: Words, waiting: int, tids: Dict[int, int]) -> Tuple[str, Optional[int]]:
+    """Like `classify`, but the owner is what the lock says, also when that is no thread of the process."""
     command, private = operation & sc.FUTEX_COMMAND, bool(operation & sc.FUTEX_PRIVATE)
     word = words.at(0) or 0
     if command in (sc.FUTEX_LOCK_PI, sc.FUTEX_LOCK_PI2):
-        return "pi-mutex", _member(word & sc.FUTEX_TID, tids)  # the kernel itself goes by this word
+        return "pi-mutex", word & sc.FUTEX_TID or None  # the kernel itself goes by this word
     if command not in (sc.FUTEX_WAIT, sc.FUTEX_WAIT_BITSET):
         return "unknown", None
-    mutex = _mutex(value, word, words, tids)
+    mutex = _mutex(value, word, words)
     if mutex is not None:
         return mutex
     if not private and word == value and value in tids:
@@ -163,22 +150,16 @@ def classify(operation: int, value: int, words: Words, waiting: int, tids: Dict[
     return _ownerless(value, word, words, waiting), None
 
 
-def _member(tid: int, tids: Dict[int, int]) -> Optional[int]:
-    return tid if tid in tids else None
-
-
-def _mutex(value: int, word: int, words: Words, tids: Dict[int, int]) -> Optional[Tuple[str, Optional[int]]]:
+def _mutex(value: int, word: int, words: Words) -> Optional[Tuple[str, Optional[int]]]:
     owner, users, kind = words.at(sc.MUTEX_OWNER), words.at(sc.MUTEX_USERS), words.at(sc.MUTEX_KIND)
     if owner is None or users is None or kind is None or kind & ~sc.MUTEX_KNOWN_BITS or not 1 <= users < 1 << 20:
         return None
     if kind & sc.MUTEX_ROBUST:
         held = word & sc.FUTEX_TID
-        return (
-            ("robust-mutex", _member(held, tids)) if held and held == owner and value & sc.FUTEX_TID == held else None
-        )
+        return ("robust-mutex", held) if held and held == owner and value & sc.FUTEX_TID == held else None
     if kind & sc.MUTEX_PI or value != 2 or word != 2 or not owner:
         return None
-    return "mutex", _member(owner, tids)
+    return "mutex", owner
 
 
 def _rwlock_writer(value: int, word: int, words: Words, tids: Dict[int, int]) -> Optional[int]:

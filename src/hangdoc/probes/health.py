@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import encodings.idna  # noqa: F401 - connect(2) by name needs it: loaded once here, not in every disposable child
 import re
 import socket
 import time

@@ -12,7 +12,8 @@ import bisect
 import contextlib
 import os
 import struct
-from typing import List, Optional, Tuple
+import sys
+from typing import Dict, List, Optional, Tuple
 
 from .procfs import PAGE, Folder
 
@@ -21,7 +22,9 @@ _ANONYMOUS = ("[heap]", "[stack", "[anon")
 _PRESENT, _FILE_OR_SHARED = 1 << 63, 1 << 61  # bits of an entry of `pagemap`, Documentation/admin-guide/mm/pagemap.rst
 _ADDRESSES = 1 << 63
 
+
 Area = Tuple[int, int, str]  # first address, end, "safe" or "copied" (only where already copied on write)
+Shared = Tuple[int, int, int, str]  # first address, end, offset in the object, the object as "major:minor:inode"
 
 
 def areas(raw: bytes) -> List[Area]:
@@ -43,18 +46,36 @@ def areas(raw: bytes) -> List[Area]:
     return found
 
 
+def shared_areas(raw: bytes) -> List[Shared]:
+    """The shared mappings of a `maps` that can be written to, by address; devices are left out."""
+    found = []
+    for line in raw.split(b"\n"):
+        words = line.split(None, 5)
+        if len(words) == 6 and words[1].startswith(b"rw") and words[1].endswith(b"s") and words[4] != b"0":
+            name = os.fsdecode(words[5])
+            if name.startswith("/dev/") and not name.startswith(_SHARED):
+                continue
+            first, _, end = words[0].partition(b"-")
+            object_ = f"{os.fsdecode(words[3])}:{os.fsdecode(words[4])}"
+            found.append((int(first, 16), int(end, 16), int(words[2], 16), object_))
+    return found
+
+
 class Memory:
     """Memory of one process. Raises OSError when it may not be read."""
 
     def __init__(self, folder: Folder) -> None:
         raw = folder.read("maps")
         # The last line may be cut by the read limit: without it nothing wrong can be believed.
-        self.areas = areas(raw[: raw.rfind(b"\n") + 1])
+        self.maps = raw[: raw.rfind(b"\n") + 1]
+        self.areas = areas(self.maps)
+        self.shared = shared_areas(self.maps)
         self.starts = [one[0] for one in self.areas]
         self.mem = os.open("mem", os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder.fd)
         self.pagemap: Optional[int] = None
         with contextlib.suppress(OSError):
             self.pagemap = os.open("pagemap", os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder.fd)
+        self.pages: Dict[int, int] = {}  # page -> its entry of `pagemap`, for `follow`
 
     def close(self) -> None:
         """Give the descriptors back."""
@@ -69,6 +90,11 @@ class Memory:
             return None
         first, end, kind = self.areas[place]
         return kind if first <= address and address + size <= end else None
+
+    def room(self, address: int) -> int:
+        """Bytes from an address to the end of its area, 0 when there is none that may be read."""
+        place = bisect.bisect_right(self.starts, address) - 1
+        return max(0, self.areas[place][1] - address) if place >= 0 else 0
 
     def _copied(self, address: int, size: int) -> bool:
         if self.pagemap is None:
@@ -90,6 +116,35 @@ class Memory:
         except (OSError, OverflowError):
             return None
         return raw if len(raw) == size else None
+
+    def follow(self, address: int, size: int) -> Optional[bytes]:
+        """Bytes at an address that was found in memory, as a pointer: only of pages that are there already.
+
+        No blocked call names them, so nothing says that they were ever touched; `pagemap` does. At most two pages.
+        """
+        if not 0 < address < _ADDRESSES - size or self.pagemap is None or address % 8:
+            return None
+        kind = self.kind(address, size)
+        if kind is None:
+            return None
+        try:
+            for page in {address // PAGE, (address + size - 1) // PAGE}:
+                if page not in self.pages:
+                    self.pages[page] = int.from_bytes(os.pread(self.pagemap, 8, 8 * page), sys.byteorder)
+                entry = self.pages[page]
+                if not entry & _PRESENT or (kind == "copied" and entry & _FILE_OR_SHARED):
+                    return None
+            raw = os.pread(self.mem, size, address)
+        except (OSError, OverflowError):
+            return None
+        return raw if len(raw) == size else None
+
+    def object_at(self, address: int) -> Optional[str]:
+        """The object behind a shared mapping as "major:minor:inode:offset", the same in every process that maps it."""
+        for first, end, offset, object_ in self.shared:
+            if first <= address < end:
+                return f"{object_}:{address - first + offset}"
+        return None
 
     def text(self, address: int, limit: int = 4096) -> Optional[bytes]:
         """A string up to its NUL, never beyond the page in which the last wanted byte lies."""

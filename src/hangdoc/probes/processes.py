@@ -22,10 +22,13 @@ def pids(root: str = "/proc") -> List[int]:
 
 
 def stat_of(root: str, pid: int) -> Optional[Stat]:
-    """`stat` of a process, which never blocks; None when it is gone."""
+    """`stat` of a process, which never blocks; None when it is gone. Its times are those of the main thread alone.
+
+    The whole process's own file adds up all of its threads, which costs 0.3 ms for 200 of them when they are cold.
+    """
     try:
         with Folder(root, pid) as folder:
-            return parse_stat(folder.read("stat"))
+            return parse_stat(folder.read(f"task/{pid}/stat"))
     except (OSError, ValueError):
         return None
 
@@ -36,7 +39,7 @@ def list_all(root: str = "/proc") -> Dict[int, Process]:
     for pid in pids(root):
         try:
             with Folder(root, pid) as folder:
-                found[pid] = _basic(folder)
+                found[pid] = _basic(folder, parse_stat(folder.read("stat")))
         except (OSError, ValueError):  # ended meanwhile
             continue
     return found
@@ -47,8 +50,7 @@ def is_kernel_thread(process: Process) -> bool:
     return process.ppid == 2 or (process.pid == 2 and process.comm == "kthreadd")
 
 
-def _basic(folder: Folder) -> Process:
-    stat = parse_stat(folder.read("stat"))
+def _basic(folder: Folder, stat: Stat) -> Process:
     status = parse_status(folder.read("status"))
     numbers = _numbers(status.get("NSpid", ""))
     return Process(
@@ -93,22 +95,32 @@ def fill(root: str, process: Process, unseen: List[Unseen]) -> Optional[Process]
     return None if known is None else words(root, known, unseen)
 
 
-def state(root: str, pid: int, start: Optional[float], unseen: List[Unseen]) -> Optional[Process]:
-    """The part of `fill` that never blocks: stat, status, io, cgroup, namespaces, exit code."""
+SPACES = ("pid_ns", "net_ns", "mnt_ns")
+
+
+def state(
+    root: str, pid: int, start: Optional[float], unseen: List[Unseen], spaces: Optional[Dict[str, Any]] = None
+) -> Optional[Process]:
+    """The part of `fill` that never blocks: stat, status, io, cgroup, namespaces, exit code.
+
+    `spaces` are the namespaces as read before: they hardly ever change, and reading them takes most of the time.
+    """
     try:
         with Folder(root, pid) as folder:
             stat = parse_stat(folder.read("stat"))
             if start is not None and stat.start != start:
                 unseen.append(Unseen("processes", "gone", f"another process has the number {pid} now", pid))
                 return None
-            process = _basic(folder)
-            return replace(process, **_counters(folder, process, stat, unseen))
+            process = _basic(folder, stat)
+            return replace(process, **_counters(folder, process, stat, unseen, spaces))
     except (OSError, ValueError):
         unseen.append(Unseen("processes", "gone", f"process {pid} has ended", pid))
         return None
 
 
-def _counters(folder: Folder, process: Process, stat: Stat, unseen: List[Unseen]) -> Dict[str, Any]:
+def _counters(
+    folder: Folder, process: Process, stat: Stat, unseen: List[Unseen], spaces: Optional[Dict[str, Any]]
+) -> Dict[str, Any]:
     found: Dict[str, Any] = {}
     pid, zombie = process.pid, process.state in "ZX"
     try:
@@ -124,8 +136,10 @@ def _counters(folder: Folder, process: Process, stat: Stat, unseen: List[Unseen]
             unseen.append(Unseen("processes", "denied", "exit_code reads 0 without permission", pid))
     try:
         found["cgroup"] = cgroups.label(cgroups.paths(text(folder.read("cgroup"))))
-        for field, name in () if zombie else (("pid_ns", "ns/pid"), ("net_ns", "ns/net"), ("mnt_ns", "ns/mnt")):
-            found[field] = int(folder.link(name).split("[")[1].rstrip("]"))
+        if spaces is not None:
+            found.update(spaces)
+        for field in () if zombie or spaces is not None else SPACES:
+            found[field] = int(folder.link(f"ns/{field[:3]}").split("[")[1].rstrip("]"))
     except OSError as error:
         say(unseen, "processes", error, "namespaces", pid)
     except (IndexError, ValueError):

@@ -6,7 +6,8 @@ import errno
 from typing import Dict, List, Optional, Tuple
 
 from ..model.sample import Thread, Unseen
-from . import futexes
+from . import waits
+from .calls import parse_schedstat, parse_syscall
 from .processes import pending_stop
 from .procfs import TICK, Folder, parse_status, reason_of, say, text
 from .syscalls import NUMBER
@@ -17,7 +18,7 @@ _ASLEEP = "SID"
 def read(root: str, pid: int, previous: Optional[Dict[int, Thread]], unseen: List[Unseen]) -> Dict[int, Thread]:
     """Threads of a process by tid. A thread whose schedstat equals that of `previous` is taken over unread."""
     found = table(root, pid, previous, unseen)
-    return futexes.annotate(root, pid, found, previous, unseen)
+    return waits.read(root, pid, found, previous, unseen).threads
 
 
 def table(root: str, pid: int, previous: Optional[Dict[int, Thread]], unseen: List[Unseen]) -> Dict[int, Thread]:
@@ -110,14 +111,7 @@ class _Reader:
             return None
 
     def schedstat(self, task: str) -> Tuple[Optional[int], Optional[int], Optional[int]]:
-        raw = self.optional(task, "schedstat")
-        words = raw.split() if raw else []
-        # A kernel that does not count gives zeros, also for a thread that has run.
-        return (
-            (int(words[0]), int(words[1]), int(words[2]))
-            if len(words) == 3 and words[2] != b"0"
-            else (None, None, None)
-        )
+        return parse_schedstat(self.optional(task, "schedstat") or b"")
 
     def syscall(self, task: str) -> Tuple[Optional[int], Tuple[int, ...], Optional[int], Optional[int]]:
         return parse_syscall(self.optional(task, "syscall") or b"")
@@ -139,17 +133,6 @@ class _Reader:
         hidden = "syscall" in self.refused and any(one.wchan is None and one.state in _ASLEEP for one in found.values())
         if hidden and reason_of(self.refused["syscall"]) == "denied":
             self.unseen.append(Unseen("threads", "denied", "wchan reads 0 for sleeping threads", pid))
-
-
-def parse_syscall(raw: bytes) -> Tuple[Optional[int], Tuple[int, ...], Optional[int], Optional[int]]:
-    """(number, arguments, stack pointer, program counter) of `syscall`; number None when it runs or is unseen."""
-    words = raw.split()
-    if len(words) == 9:
-        values = [int(word, 16) for word in words[1:]]
-        return int(words[0]), tuple(values[:6]), values[6], values[7]
-    if len(words) == 3:  # blocked, but in no system call: a page fault
-        return int(words[0]), (), int(words[1], 16), int(words[2], 16)
-    return None, (), None, None
 
 
 # Part of the wait channel -> the call that restart_syscall(2) goes on with. Its arguments stay those of that call.

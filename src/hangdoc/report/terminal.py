@@ -14,13 +14,13 @@ from rich.text import Text
 
 from ..model.report import Cause, Culprit, Report
 from ..model.words import Verdict
-from . import details
+from . import crash, details
 from .picture import blind_spots, clocks, detail, headline, label, place, several_hosts, victims
 from .safe import clean
 from .wording import CERTAINTY_WORDS, MECHANISM_WORDS, REASON_WORDS, VERDICT_WORDS, duration, plural, rate
 
 NARROWEST, WIDEST = 60, 200
-_STYLES: dict[Verdict, str] = {
+STYLES: dict[Verdict, str] = {
     "ready": "bold green",
     "progressing": "bold green",
     "slow": "bold yellow",
@@ -73,7 +73,7 @@ def text(value: str, limit: int = 400, style: str = "") -> Text:
 def _title(report: Report) -> Iterator[Text]:
     if report.hangdoc.provisional:
         yield Text("PROVISIONAL: still looking, this may change", style="reverse")
-    first = Text(report.verdict.upper(), style=_STYLES[report.verdict])
+    first = Text(report.verdict.upper(), style=STYLES[report.verdict])
     if report.verdict != "undecided":  # how sure one is of knowing too little says nothing
         first.append(f" ({CERTAINTY_WORDS[report.confidence]})", style="not bold")
     first.append(f"  {clean(headline(report), 200)}", style="not bold default")
@@ -92,6 +92,8 @@ def _screen(report: Report, *, verbose: bool) -> Iterator[Row]:
     yield from _listed("Clocks", [Text(" · ".join(clocks(report)))] if clocks(report) else [], 1, verbose=verbose)
     yield from _listed("Why", [text(f"- {reason}") for reason in report.reasons], _REASONS, verbose=verbose)
     yield from _listed("Compared", _compared(report), 2, verbose=verbose)
+    if report.crash is not None:
+        yield from crash.rows(report.crash, verbose=verbose)
     yield from _listed("Causes", [_cause(cause) for cause in report.causes], _CAUSES, verbose=verbose)
     yield from _listed("Moving", _moving(report), _MOVING, verbose=verbose)
     yield from _listed("Log", _log(report), 2, verbose=verbose)

@@ -83,7 +83,7 @@ class Look:
             # The second tick follows at once: a first screen needs two looks, and stacks need a state reading before them.
             pause = 0.3 if self._id == 1 else 1.0
             time.sleep(max(0.05, min(pause - (time.monotonic() - tick), end - time.monotonic())))
-        self._last_questions()
+        self.last_questions()
 
     def _settled(self, judgement: Judgement) -> bool:
         if judgement.verdict in ("crashed", "ready"):
@@ -105,9 +105,18 @@ class Look:
             probes += ["environ", "packages"]  # the version, too: it says which good starts are comparable
         if stacks and self.options.stacks:
             probes.append("stacks")
-        self._ask(tuple(probes), min(budget_s, 10.0))
+        self.ask(tuple(probes), min(budget_s, 10.0))
 
-    def _ask(self, probes: tuple[str, ...], deadline_s: float, check_files: tuple[str, ...] = ()) -> None:
+    def ask(
+        self,
+        probes: tuple[str, ...],
+        deadline_s: float,
+        check_files: tuple[str, ...] = (),
+        thread_pids: tuple[int, ...] = (),
+        stack_pids: tuple[int, ...] | None = None,
+        wait_pids: tuple[int, ...] | None = None,
+    ) -> None:
+        """Ask one question about the launch and take the answer in. `stack_pids`: None is every needed member that lives."""
         self._id += 1
         launch = self.diagnosis.launch or self.launch
         gone = {pid for pid, track in self.diagnosis.history.tracks.items() if track.gone is not None}
@@ -118,8 +127,12 @@ class Look:
             Ask(
                 self._id,
                 probes,
-                pids=tuple(pid for pid in launch.members if pid not in gone) + launch.wrappers,
-                stack_pids=tuple(one.pid for one in launch.needed if one.pid not in gone),
+                pids=tuple(pid for pid in launch.members if pid not in gone),
+                stack_pids=(
+                    tuple(one.pid for one in launch.needed if one.pid not in gone) if stack_pids is None else stack_pids
+                ),
+                thread_pids=thread_pids,
+                wait_pids=wait_pids,
                 logs=self.options.logs,
                 log_offsets=self.diagnosis.log_offsets(),
                 health=health,
@@ -130,7 +143,7 @@ class Look:
         )
         self._keep(sample)
 
-    def _last_questions(self) -> None:
+    def last_questions(self) -> None:
         """What only matters once someone is suspected: which files on the stuck stacks were changed since installation."""
         judgement = self.diagnosis.judgement(ended=True)
         files = {
@@ -140,7 +153,7 @@ class Look:
             for frame in one.stack.frames
             if frame.file.startswith("/")
         }
-        self._ask(("packages",), 5.0, tuple(sorted(files)[:64]))
+        self.ask(("packages",), 5.0, tuple(sorted(files)[:64]))
 
     def _keep(self, sample: Sample) -> None:
         """Feed the diagnosis; it and a case get only what belongs to the launch."""

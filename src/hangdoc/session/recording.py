@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager
 from pathlib import Path
 
 from ..baselines.recorder import NotGood, Recorder
 from ..hosts.channel import Channel
 from ..model.launch import Launch
 from ..model.sample import Sample
+from .child import Child
 from .look import Look, Options
 
 TICK_S = 1.0
-_END_S = 15.0  # between SIGTERM and SIGKILL of a command that was started to be recorded
 
 
 def record(channel: Channel, launch: Launch, first: Sample, options: Options) -> tuple[Recorder, str]:
@@ -47,41 +44,23 @@ def record(channel: Channel, launch: Launch, first: Sample, options: Options) ->
     return recorder, "running" if ticks <= 1 else "start"
 
 
-@dataclass(frozen=True)
-class Started:
-    """A command that runs, and its log."""
-
-    pid: int
-    log: Path
-
-
 @contextmanager
-def started(words: Sequence[str]) -> Iterator[Started]:
-    """Run a command with its output in a file, in a session of its own; on leaving, it and its group are ended."""
-    descriptor, name = tempfile.mkstemp(prefix="hangdoc-record-", suffix=".log")
+def started(words: Sequence[str]) -> Iterator[Child]:
+    """Run a command with its output in a file of its own; on leaving, it and its process group are ended.
+
+    Raises CannotStart, and KeyboardInterrupt when a signal asks for the end.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="hangdoc-record-"))
     try:
-        with os.fdopen(descriptor, "wb") as log:
-            try:
-                process = subprocess.Popen(
-                    list(words), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-                )
-            except OSError as error:
-                raise NotGood(f"{words[0]} cannot be started: {error.strerror}") from None
+        child = Child(words, folder / "output.log", _interrupted)
         try:
-            yield Started(process.pid, Path(name))
+            yield child
         finally:
-            _end(process)
+            child.end()
+            child.release()
     finally:
-        Path(name).unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """SIGTERM to its group, then SIGKILL: the leader is our child and not yet reaped, so the number is still its own."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGTERM)
-    end = time.monotonic() + _END_S
-    while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None and time.monotonic() < end:
-        time.sleep(0.1)
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+def _interrupted(number: int) -> None:
+    raise KeyboardInterrupt(number)

@@ -10,7 +10,7 @@ import pytest
 from hangdoc.model.report import Wait
 from hangdoc.model.sample import Fd, FutexWait, Socket
 
-from .world import DETOK, HOOK, INIT, ROOT, TP0, TP1, World, look, waiting
+from .world import BARRIER, DETOK, HOOK, INIT, LOAD, ROOT, SITE, TP0, TP1, World, look, waiting
 
 FOREIGN = (HOOK, *INIT)  # code of which no profile says anything
 
@@ -152,3 +152,48 @@ def test_a_parent_waits_for_the_child_that_it_names() -> None:
     assert ends(waits(world), TP1) == [("child", [301])]
     world.bend(TP1, FOREIGN, thread=call(TP1, 61, (1 << 64) - 1))
     assert ends(waits(world), TP1) == [("child", [300, 301])]
+
+
+ALL_REDUCE = (("all_reduce", f"{SITE}/torch/distributed/distributed_c10d.py"), *LOAD)
+
+
+def test_the_rank_that_foreign_code_put_into_another_collective_is_the_mismatch() -> None:
+    """TP0 in the engine's own all_reduce, TP1 in a barrier that a hook called."""
+    world = World()
+    world.bend(TP0, ALL_REDUCE)
+    world.bend(TP1, (BARRIER[0], HOOK, *LOAD))
+    report = look(world).report("0")
+    assert [(one.pid, one.mechanism) for one in report.culprits] == [(TP1, "collective-mismatch")]
+    assert ends(report.waits, TP0) == [("collective", [TP1])]
+
+
+def test_two_different_collectives_without_a_clue_name_both() -> None:
+    """Nothing tells who is wrong."""
+    world = World()
+    world.bend(TP0, ALL_REDUCE)
+    world.bend(TP1, BARRIER)
+    found = look(world).report("0").culprits
+    assert sorted((one.pid, one.mechanism) for one in found) == [
+        (TP0, "collective-mismatch"),
+        (TP1, "collective-mismatch"),
+    ]
+
+
+def test_the_odd_one_of_three_is_the_mismatch() -> None:
+    """The majority is in the right call."""
+    world = World()
+    world.processes[104] = replace(
+        world.processes[TP0], pid=104, cmdline=("sglang::scheduler_TP2",), threads={104: waiting(104)}
+    )
+    world.bend(104, BARRIER)
+    world.bend(TP0, ALL_REDUCE)
+    world.bend(TP1, BARRIER)
+    assert [(one.pid, one.mechanism) for one in look(world).report("0").culprits] == [(TP0, "collective-mismatch")]
+
+
+def test_the_same_collective_from_another_line_is_no_mismatch() -> None:
+    """The near miss: both in all_reduce."""
+    world = World()
+    world.bend(TP0, ALL_REDUCE)
+    world.bend(TP1, (ALL_REDUCE[0], *INIT))
+    assert {one.mechanism for one in look(world).report("0").culprits} == {"collective"}

@@ -6,7 +6,20 @@ from dataclasses import replace
 from typing import Any
 
 from hangdoc.analysis.diagnosis import Diagnosis
-from hangdoc.model.sample import Fd, Frame, Health, HostFacts, Log, LogChunk, Process, Sample, Socket, Stack, Thread
+from hangdoc.model.sample import (
+    Fd,
+    FileLock,
+    Frame,
+    Health,
+    HostFacts,
+    Log,
+    LogChunk,
+    Process,
+    Sample,
+    Socket,
+    Stack,
+    Thread,
+)
 
 BOOT, WALL = 1_000.0, 1_700_000_000.0
 ROOT, TP0, TP1, DETOK = 100, 101, 102, 103
@@ -84,6 +97,7 @@ class World:
         self.health: list[Health] = []
         self.facts = FACTS
         self.unseen: list[Any] = []
+        self.file_locks: list[FileLock] = []
 
     def bend(self, pid: int, frames: Any = None, **changes: Any) -> None:
         """Change one process: frames of its main thread, fields of it, `thread` for its main thread."""
@@ -118,6 +132,7 @@ class World:
         return Sample(
             "box", WALL + at, BOOT + at, BOOT + at, ("processes", "threads", "fds", "stacks", "logs", "health"),
             dict(self.processes), list(self.sockets), logs, list(self.health), self.facts, unseen=list(self.unseen),
+            file_locks=list(self.file_locks),
         )  # fmt: skip
 
 

@@ -147,9 +147,9 @@ def test_values_after_a_secret_option_are_masked_up_to_the_next_option() -> None
 
 def test_a_blocked_call_a_fault_and_a_running_thread_are_told_apart() -> None:
     line = b"202 0x7f00 0x189 0x0 0x0 0x0 0xffffffff 0x7ffe 0x7fab\n"
-    assert threads.parse_syscall(line) == (202, (0x7F00, 0x189, 0, 0, 0, 0xFFFFFFFF), 0x7FFE, 0x7FAB)
-    assert threads.parse_syscall(b"-1 0x10 0x20\n") == (-1, (), 0x10, 0x20)
-    assert threads.parse_syscall(b"running\n") == (None, (), None, None)
+    assert calls.parse_syscall(line) == (202, (0x7F00, 0x189, 0, 0, 0, 0xFFFFFFFF), 0x7FFE, 0x7FAB)
+    assert calls.parse_syscall(b"-1 0x10 0x20\n") == (-1, (), 0x10, 0x20)
+    assert calls.parse_syscall(b"running\n") == (None, (), None, None)
 
 
 def test_a_restarted_call_is_named_by_what_it_goes_on_with() -> None:

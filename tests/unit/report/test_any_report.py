@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from hangdoc import codec
 from hangdoc.model.report import Report, StackNode
-from hangdoc.report import markdown, terminal
+from hangdoc.model.watching import Moment
+from hangdoc.report import live, markdown, terminal
 
 _ALLOWED = {"\n"}
 _text = st.text(max_size=40)
@@ -45,6 +46,14 @@ def test_screen_of_any_report(report: Report, width: int) -> None:
         shown = terminal.render(report, width=width, verbose=verbose)
         assert not _invisible(shown)
         assert report.verdict.upper() in shown
+
+
+@_some
+@given(st.from_type(Moment), st.integers(-5, 300))
+def test_live_screen_of_any_moment(moment: Moment, width: int) -> None:
+    shown = live.render(moment, width=width)
+    assert not _invisible(shown)
+    assert max(len(line) for line in shown.splitlines()) <= max(60, width)
 
 
 @_some

@@ -1,0 +1,296 @@
+"""`hangdoc watch`: follow a start, or start a command and follow it, until it is ready, hung or has crashed."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from enum import Enum
+from pathlib import Path
+
+import typer
+
+from .. import __version__
+from ..hosts.channel import ChannelError
+from ..hosts.local import LocalChannel
+from ..model.report import Report
+from ..model.watching import Event, Moment
+from ..session import target
+from ..session.casefile import Header
+from ..session.child import CannotStart, Child, default_log
+from ..session.comparing import Baselines
+from ..session.ending import end_launch
+from ..session.look import Options
+from ..session.outlets import Notifier, Textfile, run_with_report
+from ..session.watch import Watch, WatchOptions
+from . import exits, screen, voices
+from .good import baselines_of
+from .options import FailOn, Stacks, open_case
+
+_LINES_S = 0.5  # how often the command's output is looked at after the start
+
+
+class OnHang(str, Enum):
+    """What to do about a hang, or about a crash whose launcher lives on."""
+
+    report = "report"
+    exit = "exit"
+    kill = "kill"
+
+
+def command(  # noqa: PLR0913, PLR0917 - typer reads the options from the signature
+    context: typer.Context,
+    words: list[str] = typer.Argument(
+        None,
+        metavar="[PID | -- COMMAND...]",
+        help="Any process of the launch, or a command to start. Default: the launch on this machine.",
+    ),
+    pid: int = typer.Option(0, "--pid", help="The same as a PID target.", show_default=False),
+    log: str = typer.Option(
+        "",
+        "--log",
+        metavar="FILE",
+        help="With a command: its log, else one in the state folder. Without: a log of the launch.",
+    ),
+    detach: bool = typer.Option(
+        False, "--detach", help="At ready, leave the command and end; otherwise stay as its parent."
+    ),
+    on_hang: OnHang = typer.Option(
+        OnHang.report, "--on-hang", help="Only report a hang, end hangdoc, or end the launch, too."
+    ),
+    exec_: str = typer.Option(
+        "", "--exec", metavar="COMMAND", help="Run this with the report on its standard input, as JSON."
+    ),
+    textfile: str = typer.Option(
+        "", "--textfile", metavar="FILE", help="Keep phase, age and verdict in a file for Prometheus."
+    ),
+    baseline: str = typer.Option(
+        "auto",
+        "--baseline",
+        metavar="NAME|FILE|auto|none",
+        help="The good start to hold it against; auto: the nearest.",
+    ),
+    stacks: Stacks = typer.Option(Stacks.auto, help="Python stacks with py-spy --nonblocking, which pauses nothing."),
+    timeout: float = typer.Option(
+        0.0, min=0.0, help="End the watch after so many seconds. 0: never.", show_default=False
+    ),
+    json: bool = typer.Option(False, "--json", help="One JSON object a line as things happen, the report last."),
+    save: str = typer.Option(
+        "", "--save", metavar="CASE", help="Keep everything that was seen in a new file, mode 0600."
+    ),
+    fail_on: FailOn | None = typer.Option(None, "--fail-on", help="End with status 1 on this verdict, too."),
+    verbose: bool = typer.Option(
+        False, "--verbose", "-v", help="Show every rank, process, log and stack in the report."
+    ),
+) -> int:
+    """Follow a start from its first second: phases, ranks, verdict, until it is ready, hung or has crashed."""
+    words, started = words or [], "--" in (context.obj or ())
+    if started and not words:
+        raise exits.Stop("no command after --", "hangdoc watch -- vllm serve MODEL", exits.USAGE)
+    if not started and (len(words) > 1 or (words and not words[0].isdigit())):
+        hint = "hangdoc watch PID, or to start a command: hangdoc watch -- COMMAND..."
+        raise exits.Stop(f"{' '.join(words)!r} is no process number", hint, exits.USAGE)
+    if detach and not started:
+        raise exits.Stop("--detach leaves a command that was started, and none was given", "", exits.USAGE)
+    session = _Session(words if started else [], log, json=json, verbose=verbose)
+    session.named = pid or (int(words[0]) if words and not started else None)
+    session.detach, session.on_hang, session.exec = detach, on_hang, exec_
+    session.textfile = Textfile(Path(textfile)) if textfile else None
+    session.stacks, session.timeout, session.save = stacks is Stacks.auto, timeout or None, save
+    session.baselines = baselines_of(baseline)
+    session.fail_on = fail_on.value if fail_on else None
+    return session.run()
+
+
+class _Session:
+    """One call of the command."""
+
+    def __init__(self, words: list[str], log: str, *, json: bool, verbose: bool) -> None:
+        self.words, self.log, self.json, self.verbose = words, log, json, verbose
+        self.named: int | None = None
+        self.detach = False
+        self.on_hang = OnHang.report
+        self.exec = ""
+        self.textfile: Textfile | None = None
+        self.stacks = True
+        self.baselines: Baselines | None = None
+        self.timeout: float | None = None
+        self.save = ""
+        self.fail_on: exits.FailOn | None = None
+        self.child: Child | None = None
+        self.notifier = Notifier()
+        self.voice: voices.Voice = voices.Json() if json else voices.Plain(verbose=verbose)
+        self.report: Report | None = None
+        self.reported: tuple[object, ...] = ()
+
+    def run(self) -> int:
+        """Watch, and give the exit status."""
+        channel, case = None, None
+        try:
+            channel = LocalChannel()
+            if self.words:
+                self._start()
+            first = target.scan(channel)
+            launch = target.choose(channel, first, self.child.pid if self.child else self.named)
+            if self.save:
+                case = open_case(
+                    Path(self.save), Header("hangdoc.case/1", __version__, first.at, launch.root, launch.host)
+                )
+            # The command's log is named, too: once it has ended, no descriptor tells of it.
+            logs = (str(self.child.log),) if self.child else (self.log,) if self.log else ()
+            options = WatchOptions(
+                Options(self.stacks, logs, baselines=self.baselines),
+                self.timeout,
+                self.child is not None,
+                self.child.pid if self.child else self.named,
+            )
+            watch = Watch(channel, launch, first, options, case)
+            self._open_screen()
+            status = self._follow(watch)
+            if watch.look.case_error is not None:
+                screen.note(f"hangdoc: {self.save} is incomplete: {watch.look.case_error.strerror}; the report is not")
+        except target.NoLaunch as error:
+            raise exits.Stop(str(error), error.hint.replace("hangdoc diagnose", "hangdoc watch"), exits.USAGE) from None
+        except CannotStart as error:
+            raise exits.Stop(str(error), "", exits.USAGE) from None
+        except ChannelError as error:
+            status = self._blind(error)
+        finally:
+            self.voice.close()
+            if case is not None:
+                case.close()
+            if channel is not None:
+                channel.close()
+        return self._stay() if status is None else status
+
+    def _start(self) -> None:
+        path = Path(self.log) if self.log else default_log()
+        self.child = Child(self.words, path.absolute())
+        event = Event(
+            "child",
+            time.time(),
+            f"started process {self.child.pid}; its output is in {self.child.log}",
+            {"change": "started", "pid": self.child.pid, "log": str(self.child.log)},
+        )
+        if self.json:
+            self.voice.events([event], _no_moment)
+        else:
+            screen.note(f"hangdoc: {event.text}")
+
+    def _open_screen(self) -> None:
+        if not self.json and sys.stdout.isatty() and screen.colour():
+            note = f"process {self.child.pid}, output in {self.child.log}" if self.child else None
+            self.voice = voices.Live(note=note, verbose=self.verbose)
+
+    def _pause(self, seconds: float) -> None:
+        if self.child is not None and not self.child.ended:
+            self.child.wait(seconds)
+        else:
+            time.sleep(seconds)
+
+    def _follow(self, watch: Watch) -> int | None:
+        """Watch to its end. The exit status; None when the command goes on and hangdoc stays as its parent."""
+        try:
+            for events in watch.run(self._pause):
+                self._tick(watch, events)
+                verdict = watch.judgement.verdict
+                if verdict == "hung" and self.child is not None and self._new(watch):
+                    self._tell(watch)
+                    if self.on_hang is not OnHang.report:
+                        return self._end(watch)
+        except KeyboardInterrupt:
+            self._tell(watch, ask=False)
+            return exits.INTERRUPTED
+        self._tell(watch)
+        verdict = watch.judgement.verdict
+        if verdict == "ready":
+            self.notifier.ready()
+            if self.child is not None and not self.detach:
+                return None
+        if self.child is not None and self.child.ended:
+            return None
+        if verdict in ("hung", "crashed") and self.on_hang is not OnHang.report:
+            return self._end(watch)
+        if self.child is None:
+            return exits.exit_status(verdict, self.fail_on)
+        if verdict == "ready":
+            self.child.release()
+            return exits.OK
+        return None
+
+    def _new(self, watch: Watch) -> bool:
+        now = (watch.judgement.verdict, tuple(one.member.pid for one in watch.judgement.culprits))
+        new = now != self.reported
+        self.reported = now
+        return new
+
+    def _tick(self, watch: Watch, events: list[Event]) -> None:
+        if self.child is not None:
+            self.voice.lines(self.child.tail.lines())
+        self.voice.events(events, watch.moment)
+        moves = watch.judgement.verdict == "progressing"
+        due = self.textfile is not None and (self.textfile.due or any(one.event == "verdict" for one in events))
+        if due or self.notifier.address:
+            report = watch.report()
+            self.notifier.tell(report, moves=moves)
+            if due and self.textfile is not None:
+                self.textfile.write(report)
+
+    def _tell(self, watch: Watch, *, ask: bool = True) -> None:
+        """Give the report to everyone who wants it."""
+        if self.child is not None:
+            self.voice.lines(self.child.tail.lines())
+        try:
+            self.report = watch.closing() if ask else watch.report()
+        except ChannelError:
+            self.report = watch.report()
+        self.notifier.tell(self.report, moves=False)
+        if self.textfile is not None:
+            self.textfile.write(self.report)
+            if self.textfile.error is not None:
+                screen.note(f"hangdoc: {self.textfile.path} cannot be written: {self.textfile.error.strerror}")
+        sent = [signal.Signals(number).name for number in self.child.signalled] if self.child is not None else []
+        if sent and self.report.verdict == "crashed" and not self.json:
+            self.voice.close()
+            screen.note(f"hangdoc: the command ended after {' and '.join(sent)} was sent on to it")
+        else:
+            self.voice.report(self.report)
+        if self.exec:
+            wrong = run_with_report(self.exec, self.report)
+            if wrong:
+                screen.note(f"hangdoc: --exec {wrong}")
+
+    def _end(self, watch: Watch) -> int:
+        """What --on-hang says, and the status of the verdict."""
+        if self.on_hang is OnHang.kill:
+            if self.child is not None:
+                self.child.end()
+            left = end_launch(watch.diagnosis.launch)
+            if left:
+                screen.note(f"hangdoc: still there after SIGKILL: {', '.join(map(str, left))}")
+        elif self.child is not None:
+            self.child.release()
+        return exits.exit_status(watch.judgement.verdict, self.fail_on)
+
+    def _blind(self, error: ChannelError) -> int | None:
+        """The agent is lost: without a command that is the end, with one the command goes on."""
+        if self.child is None:
+            raise exits.Stop(f"this machine could not be read: {error}", error.last_words, exits.UNREACHABLE) from None
+        screen.note(f"hangdoc: this machine can no longer be read ({error}); the command goes on")
+        return None
+
+    def _stay(self) -> int:
+        """Stay as the parent of the command, show its lines, and give its status."""
+        assert self.child is not None  # noqa: S101 - for the type checker
+        voice = voices.Json() if self.json else voices.Plain()
+        while not self.child.wait(_LINES_S):
+            voice.lines(self.child.tail.lines())
+        status = self.child.status()
+        voice.lines(self.child.tail.lines(last=True))
+        if self.json and self.report is not None:
+            self.voice.report(self.report)  # the last line is the report, also after further lines
+        return status
+
+
+def _no_moment() -> Moment:
+    raise NotImplementedError

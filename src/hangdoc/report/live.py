@@ -1,0 +1,175 @@
+"""The live screen of `watch`: phases with their times, a row for each needed member, log, ports, verdict. Moment in, text out."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ..model.report import ProcessRow, RankRow, Report
+from ..model.watching import Moment, PhaseStep
+from .picture import clocks, headline
+from .safe import clean
+from .terminal import NARROWEST, STYLES, WIDEST
+from .wording import CERTAINTY_WORDS, MECHANISM_WORDS, duration, size
+
+_STEP = {"done": "green", "now": "bold", "next": "dim"}
+_ROWS = 16  # members that get a row of their own; the others are counted
+_LABEL = 9  # columns of "Next line"
+_MOVES_S = 2.0  # quiet for less than this is moving
+
+
+def render(moment: Moment, *, width: int = 80, height: int = 40, colour: bool = False) -> str:
+    """The screen as text. `width` in columns, held between 60 and 200."""
+    sink = io.StringIO()
+    wide = max(NARROWEST, min(WIDEST, width))
+    console = Console(
+        file=sink, width=wide, force_terminal=colour, color_system="standard" if colour else None, no_color=not colour,
+        highlight=False, markup=False, emoji=False, legacy_windows=False,
+    )  # fmt: skip
+    console.print(screen(moment, width=wide, height=height))
+    return "".join(f"{line.rstrip()}\n" for line in sink.getvalue().splitlines())
+
+
+def screen(moment: Moment, *, width: int, height: int = 40) -> RenderableType:
+    """The same for a rich console."""
+    report = moment.report
+    parts: list[RenderableType] = list(_head(moment))
+    parts.append(_phases(moment.phases))
+    parts.append(Text())
+    parts.append(_members(report, width, max(4, min(_ROWS, height - 18))))
+    parts.append(Text())
+    grid = Table.grid(padding=(0, 2, 0, 0), expand=False)
+    grid.add_column(no_wrap=True, style="bold", min_width=_LABEL)
+    grid.add_column(overflow="ellipsis", no_wrap=True, max_width=width - _LABEL - 4)
+    for name, text in _facts(moment, lines=max(1, min(8, height - 24))):
+        grid.add_row(name, text)
+    parts.append(grid)
+    return Group(*parts)
+
+
+def _head(moment: Moment) -> Iterator[Text]:
+    report = moment.report
+    first = Text(report.verdict.upper(), style=STYLES[report.verdict])
+    if report.verdict != "undecided":
+        first.append(f" ({CERTAINTY_WORDS[report.confidence]})", style="not bold")
+    first.append(f"  {clean(headline(report), 200)}", style="not bold default")
+    yield first
+    yield Text(clean(report.summary, 600))
+    if moment.why_not_more:
+        yield Text(f"Not called a hang: {clean(moment.why_not_more)}.", style="yellow")
+    if report.retracted:
+        yield Text(f"Earlier it looked {report.retracted}; that is taken back.", style="yellow")
+    yield Text()
+
+
+def _phases(steps: Sequence[PhaseStep]) -> Text:
+    """One flowing line: done with what each took, the present one in brackets, the rest by name."""
+    line = Text()
+    for number, step in enumerate(steps):
+        if number:
+            line.append(" > ", style="dim")
+        took = f" {duration(step.took_s)}" if step.took_s is not None else ""
+        words = f"{step.id}{took}"
+        if step.state == "now":
+            limit = f" of {duration(step.expected_s)}" if step.expected_s and step.took_s is not None else ""
+            words = f"[{words}{limit}]"
+        # A name and its time stay on one line.
+        line.append(words.replace(" ", "\N{NO-BREAK SPACE}"), style=_STEP[step.state])
+    return line
+
+
+def _members(report: Report, width: int, rows: int) -> Table:
+    by_pid = {row.pid: row for row in report.processes}
+    named = {one.pid for one in report.culprits}
+    shown = _chosen(report.ranks, named, rows)
+    cells = [_cells(row, by_pid.get(row.pid), width) for row in shown]
+    names = [name for name, least in _COLUMNS.items() if width >= least]
+    # The one column that may be cut is the one that says what a member does: the others are as wide as their cells.
+    widths = [
+        max((len(one) for one in [name, *column]), default=0)
+        for name, column in zip(names, zip(*cells, strict=True), strict=False)
+    ]
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
+    for number, name in enumerate(names):
+        fixed = widths[number] if number < len(widths) else len(name)
+        if name == "does":
+            fixed = min(fixed, max(10, width - sum(widths) + fixed - 2 * len(names)))
+        right = "right" if name in _RIGHT else "left"
+        table.add_column(name, no_wrap=True, overflow="ellipsis", width=fixed, justify=right)  # type: ignore[arg-type]
+    for row, words in zip(shown, cells, strict=True):
+        table.add_row(*map(Text, words), style="bold red" if row.pid in named else "")
+    if len(report.ranks) > len(shown):
+        table.add_row(Text(f"+{len(report.ranks) - len(shown)} more", style="dim"))
+    return table
+
+
+# column -> terminal width from which it is shown
+_COLUMNS = {"member": 0, "pid": 100, "phase": 0, "does": 0, "still": 0, "cpu": 80, "memory": 80}
+_RIGHT = frozenset({"pid", "still", "cpu", "memory"})
+
+
+def _cells(row: RankRow, process: ProcessRow | None, width: int) -> list[str]:
+    name = clean(f"{row.role} {row.rank}".strip(), 24)
+    pid = [str(row.pid)] if width >= _COLUMNS["pid"] else []
+    costs = _costs(process) if width >= _COLUMNS["cpu"] else []
+    return [name, *pid, row.phase or "", _does(row, process), _still(row), *costs]
+
+
+def _chosen(rows: Sequence[RankRow], named: set[int], limit: int) -> list[RankRow]:
+    """At most `limit` rows in their order: culprits, then one of each picture, then the rest."""
+    if len(rows) <= limit:
+        return list(rows)
+    seen: set[int] = set()
+    weight = {}
+    for number, row in enumerate(rows):
+        weight[number] = 0 if row.pid in named else 1 if row.group not in seen else 2
+        seen.add(row.group)
+    kept = sorted(sorted(weight, key=lambda number: (weight[number], number))[:limit])
+    return [rows[number] for number in kept]
+
+
+def _does(row: RankRow, process: ProcessRow | None) -> str:
+    if row.mechanism == "unknown" and process is not None and row.quiet_s is not None and row.quiet_s < _MOVES_S:
+        return "moves"
+    return MECHANISM_WORDS[row.mechanism]
+
+
+def _still(row: RankRow) -> str:
+    return "" if row.quiet_s is None or row.quiet_s < _MOVES_S else duration(row.quiet_s)
+
+
+def _costs(process: ProcessRow | None) -> list[str]:
+    if process is None:
+        return ["", ""]
+    cpu = f"{process.cpu_pct:.0f}%" if process.cpu_pct is not None else ""
+    return [cpu, size(process.rss) if process.rss is not None else ""]
+
+
+def _facts(moment: Moment, *, lines: int) -> Iterator[tuple[str, Text]]:
+    report = moment.report
+    if clocks(report):
+        yield "Clocks", Text(" · ".join(clocks(report)))
+    for log in report.logs[:2]:
+        grown = f", grew {duration(log.last_growth_s)} ago" if log.last_growth_s is not None else ""
+        count = f", {log.lines:,} lines" if log.lines is not None else ""
+        amount = f"{log.bytes:,} bytes" if log.bytes is not None else clean(log.note, 80)
+        yield "Log", Text(f"{clean(log.path, 120)}: {amount}{count}{grown}")
+    last = moment.lines[-lines:] or [log.tail[-1] for log in report.logs if log.tail][:1]
+    for number, line in enumerate(last):
+        yield ("Output" if number == 0 else ""), Text(clean(line.strip(), 400))
+    if report.phase and report.phase.next_line and report.verdict != "ready":
+        yield "Next line", Text(clean(report.phase.next_line, 200))
+    ports = [
+        f"{one.port} {clean(one.state, 40)}" + (f" ({clean(one.health, 40)})" if one.health else "")
+        for one in report.ports
+    ]
+    if ports:
+        yield "Ports", Text(" · ".join(ports[:6]))
+    if moment.note:
+        yield "Watching", Text(clean(moment.note, 200))
+    for number, event in enumerate(moment.events[-3:]):
+        yield ("Events" if number == 0 else ""), Text(clean(event, 300), style="dim")

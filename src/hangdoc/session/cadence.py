@@ -1,0 +1,161 @@
+"""What a watch looks at in which tick: cheap facts every second, dear ones only of members that are still or behind.
+
+Pure: instants and what was seen go in, a plan comes out. All times are seconds of one monotonic clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ..analysis.history import Track
+
+TICK_S = 1.0  # processes
+LOGS_S = 2.0
+QUIET_LOGS_S = 5.0  # of logs that have not grown for some time
+THREADS_S = 5.0  # threads of every needed member that moves, and of who is behind
+HEALTH_S = 5.0  # SGLang's health check runs a token
+EARLY_HEALTH_S = 15.0  # before the port can be open
+FRESH_S = 9.0  # a member that has just become still: its threads every tick, until a definite fact could be stable
+STACKS_S = 4.5  # of who is behind, or spends CPU that no counter explains: three looks within the window of judging
+CALM_S = 30.0  # threads and stacks of others that are still
+AROUND_S = 60.0  # descriptors and sockets of everybody
+SURROUNDINGS_S = 5.0  # host facts, and the descriptors of who is behind and still
+COUNTED_S = 4.0  # a counter that moved so recently explains a member's CPU time
+IDLE_CPU = 0.1  # CPU seconds per second below which a member may have come to a stop; the judge's floor is lower
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One question to the agent."""
+
+    probes: tuple[str, ...]
+    thread_pids: tuple[int, ...] = ()
+    stack_pids: tuple[int, ...] = ()
+    wait_pids: tuple[int, ...] = ()  # whose blocked calls are decoded, which takes a child of the agent
+
+
+@dataclass
+class Cadence:
+    """When each thing was last looked at, and who has been still since when."""
+
+    stacks: bool = True
+    still: dict[int, float] = field(default_factory=dict)
+    _logs_at: float = float("-inf")
+    _threads_at: float = float("-inf")
+    _health_at: float = float("-inf")
+    _around_at: float = float("-inf")
+    _calm_at: float = float("-inf")
+    _host_at: float = float("-inf")
+    _stuck: int | None = None  # who was behind and still when the surroundings were last looked at
+    _stacks_at: dict[int, float] = field(default_factory=dict)
+    _environ: bool = False
+
+    def saw(self, tracks: Mapping[int, Track], needed: Iterable[int]) -> list[int]:
+        """Take note of a tick. Returns those needed members that have just become still."""
+        fresh = []
+        alive = {pid for pid in needed if pid in tracks and tracks[pid].gone is None and tracks[pid].died is None}
+        for pid in alive:
+            track = tracks[pid]
+            if not _came_to_a_stop(track):
+                self.still.pop(pid, None)
+            elif pid not in self.still:
+                self.still[pid] = track.ticks[-1].at
+                fresh.append(pid)
+        for known in (self.still, self._stacks_at):
+            for pid in set(known) - alive:
+                del known[pid]
+        return sorted(fresh)
+
+    def plan(
+        self,
+        now: float,
+        tracks: Mapping[int, Track],
+        needed: Collection[int],
+        behind: int | None = None,
+        pending: Collection[int] = (),
+        *,
+        near: bool = True,
+        grown: float | None = None,
+    ) -> Plan:
+        """What to ask at `now`.
+
+        `behind`: who the launch waits for; `pending`: whose definite facts must prove stable; `near`: the port may be
+        open by now; `grown`: when a log last grew.
+        """
+        alive = [pid for pid in needed if pid in tracks and tracks[pid].gone is None and tracks[pid].died is None]
+        probes = ["processes", *self._around(now, behind, pending, near=near, grown=grown)]
+        if not self._environ and tracks:
+            self._environ = True
+            probes += ["environ", "packages"]
+        looked = {pid for pid in alive if now - self.still.get(pid, now - FRESH_S - 1) <= FRESH_S}
+        decoded = {pid for pid in alive if pid in pending}
+        if now - self._threads_at >= THREADS_S:
+            self._threads_at = now
+            calm = {pid for pid in self.still if pid != behind and pid not in looked}
+            looked |= set(alive) - calm
+            decoded |= {pid for pid in self.still if pid == behind}
+            if now - self._calm_at >= CALM_S:
+                self._calm_at = now
+                looked |= calm
+                decoded |= calm
+        stacks = (
+            {pid for pid in alive if self._stacks_due(now, tracks[pid], behind=pid == behind)} if self.stacks else set()
+        )
+        for pid in stacks:
+            self._stacks_at[pid] = now
+        looked |= stacks | decoded
+        if looked:
+            probes.append("threads")
+        if stacks:
+            probes.append("stacks")
+        return Plan(tuple(probes), tuple(sorted(looked)), tuple(sorted(stacks)), tuple(sorted(decoded)))
+
+    def at_once(self, fresh: Collection[int]) -> Plan:
+        """What to ask about members that have just become still, without waiting for the next tick."""
+        wanted = tuple(sorted(fresh))
+        return Plan(("processes", "threads", "fds"), wanted, (), wanted)
+
+    def _around(
+        self, now: float, behind: int | None, pending: Collection[int], *, near: bool, grown: float | None
+    ) -> list[str]:
+        probes = []
+        quiet = grown is not None and now - grown > CALM_S
+        if now - self._logs_at >= (QUIET_LOGS_S if quiet else LOGS_S) - TICK_S / 2:
+            self._logs_at = now
+            probes.append("logs")
+        if now - self._health_at >= (HEALTH_S if near else EARLY_HEALTH_S):
+            self._health_at = now
+            probes.append("health")
+        still = behind is not None and now - self.still.get(behind, now) > COUNTED_S
+        stuck = behind if still else min(pending, default=None)
+        if now - self._around_at >= AROUND_S or (stuck is not None and stuck != self._stuck):
+            self._around_at = self._host_at = now
+            self._stuck = stuck
+            probes += ["fds", "sockets", "host"]
+        elif stuck is not None and now - self._host_at >= SURROUNDINGS_S:
+            self._host_at = now
+            probes.append("host")
+        return probes
+
+    def _stacks_due(self, now: float, track: Track, *, behind: bool) -> bool:
+        pid = track.member.pid
+        last, since = self._stacks_at.get(pid, float("-inf")), self.still.get(pid)
+        counted = max((at for channel, at in track.moved.items() if channel != "cpu"), default=track.first)
+        quiet = now - counted > COUNTED_S
+        if since is not None and last < since and now - since >= TICK_S:
+            return True  # what was seen of it is from before it came to a stop
+        main = track.threads.get(pid)
+        if since is not None and main is not None and main.not_run_since <= last:
+            return now - last >= 2 * CALM_S  # it has not run since, so its stack is the same
+        if (behind and (quiet or since is not None)) or (since is None and quiet):
+            return now - last >= STACKS_S  # only its stacks tell on what it spends its time
+        return now - last >= CALM_S and since is not None
+
+
+def _came_to_a_stop(track: Track) -> bool:
+    if len(track.ticks) < 2:
+        return False
+    before, last = track.ticks[-2], track.ticks[-1]
+    rate = (last.cpu - before.cpu) / max(last.at - before.at, 0.001)
+    return rate < IDLE_CPU and all(at < last.at for at in track.moved.values())

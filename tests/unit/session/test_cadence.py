@@ -1,0 +1,101 @@
+"""What is looked at when: cheap facts always, dear ones only of who is still or behind."""
+
+from __future__ import annotations
+
+import itertools
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hangdoc.analysis.history import Tick, Track
+from hangdoc.model.launch import Member
+from hangdoc.model.sample import Process
+from hangdoc.session.cadence import CALM_S, HEALTH_S, STACKS_S, THREADS_S, Cadence, Plan
+
+A, B = 1, 2
+
+
+class Hand:
+    """Two members whose CPU time a test sets, looked at once a second."""
+
+    def __init__(self) -> None:
+        self.cadence = Cadence()
+        self.now = 0.0
+        self.cpu = {A: 0.0, B: 0.0}
+        self.tracks = {
+            pid: Track(Member(pid, 0.0, "scheduler"), Process(pid, 0, 0.0, "S", "x"), 0.0, 0.0) for pid in self.cpu
+        }
+
+    def second(self, *, busy: tuple[int, ...] = (), counted: tuple[int, ...] = (), behind: int | None = None) -> Plan:
+        plan = self.cadence.plan(self.now, self.tracks, [A, B], behind, near=False)
+        for pid, track in self.tracks.items():
+            self.cpu[pid] += 0.9 if pid in busy or pid in counted else 0.0
+            track.ticks.append(Tick(self.now, self.cpu[pid], 0, 0, 0, 0, 0, 0))
+            if pid in counted:
+                track.moved["memory"] = self.now
+        fresh = self.cadence.saw(self.tracks, [A, B])
+        self.fresh = self.cadence.at_once(fresh).thread_pids if fresh else ()
+        self.now += 1.0
+        return plan
+
+
+def test_processes_are_looked_at_every_time() -> None:
+    hand = Hand()
+    assert all("processes" in hand.second().probes for _ in range(20))
+
+
+def test_what_moves_by_its_counters_gets_no_stacks_and_threads_only_now_and_then() -> None:
+    hand = Hand()
+    plans = [hand.second(counted=(A, B)) for _ in range(60)]
+    assert not any(plan.stack_pids for plan in plans[2:])
+    assert not any(plan.wait_pids for plan in plans[2:])
+    assert sum(bool(plan.thread_pids) for plan in plans) <= 60 / THREADS_S + 1
+
+
+def test_who_becomes_still_is_looked_at_at_once_and_its_stack_in_the_next_tick() -> None:
+    hand = Hand()
+    for _ in range(10):
+        hand.second(counted=(A, B))
+    hand.second(counted=(B,))
+    assert hand.fresh == (A,)
+    plan = hand.second(counted=(B,))
+    assert plan.stack_pids == (A,)
+    assert A in plan.thread_pids
+
+
+def test_cpu_time_that_no_counter_explains_gets_three_stacks_within_the_window_of_judging() -> None:
+    hand = Hand()
+    looks = [number for number in range(40) if A in hand.second(busy=(A,), counted=(B,)).stack_pids]
+    assert max(later - sooner for sooner, later in itertools.pairwise(looks)) <= STACKS_S + 1
+
+
+def test_who_is_behind_and_still_is_looked_at_more_often_than_who_only_waits() -> None:
+    hand = Hand()
+    plans = [hand.second(counted=(), behind=A) for _ in range(120)]
+    behind = sum(A in plan.stack_pids for plan in plans)
+    waiting = sum(B in plan.stack_pids for plan in plans)
+    assert behind >= 120 / (STACKS_S + 1)
+    assert waiting <= 120 / CALM_S + 2
+
+
+def test_health_is_asked_at_most_once_in_five_seconds() -> None:
+    cadence = Cadence()
+    asked = [at / 10 for at in range(0, 600, 3) if "health" in cadence.plan(at / 10, {}, []).probes]
+    assert min(later - sooner for sooner, later in itertools.pairwise(asked)) >= HEALTH_S
+    assert len(asked) >= 10
+
+
+@given(st.lists(st.sampled_from(["idle", "busy", "counted"]), min_size=1, max_size=40))
+def test_a_plan_never_names_who_is_dead(moves: list[str]) -> None:
+    hand = Hand()
+    hand.tracks[B].died = 0.0
+    for move in moves:
+        plan = hand.second(busy=(A,) if move == "busy" else (), counted=(A,) if move == "counted" else ())
+        assert B not in {*plan.thread_pids, *plan.stack_pids, *plan.wait_pids}
+    assert B not in hand.cadence.still
+
+
+def test_without_stacks_none_are_asked() -> None:
+    hand = Hand()
+    hand.cadence.stacks = False
+    assert not any(hand.second(behind=A).stack_pids for _ in range(20))
