@@ -10,7 +10,10 @@ from . import __version__
 def main() -> int:
     """Run the command line and return its exit status (cli/exits.py says what each means)."""
     if sys.argv[1:] in (["--version"], ["-V"]):
-        print(f"hangdoc {__version__}")
+        try:
+            print(f"hangdoc {__version__}", flush=True)
+        except OSError as error:  # as `screen.write` has it
+            return 0 if isinstance(error, BrokenPipeError) else 74
         return 0
     try:
         from .cli.app import run  # noqa: PLC0415 - typer and rich cost 100 ms and more

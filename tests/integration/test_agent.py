@@ -277,3 +277,13 @@ def test_asked_processes_that_are_gone_are_said_to_be() -> None:
 def test_an_unknown_probe_is_unsupported() -> None:
     sample = answer(Ticker(), Ask(1, ("tea-leaves",)))
     assert [(one.probe, one.reason) for one in sample.unseen] == [("tea-leaves", "unsupported")]
+
+
+def test_a_long_answer_is_read_in_linear_time() -> None:
+    """Megabytes in one line, as a process with thousands of descriptors sends them."""
+    nursery = Nursery()
+    outcome = nursery.run_all({1: lambda emit: emit("x" * 24_000_000)}, time.monotonic() + 30)[1]
+    assert (outcome.ended, len(outcome.parts)) == ("done", 1)
+    began = time.process_time()
+    nursery.run_all({1: lambda emit: emit("x" * 24_000_000)}, time.monotonic() + 30)
+    assert time.process_time() - began < 2

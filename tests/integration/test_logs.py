@@ -275,7 +275,7 @@ def test_closed_output() -> None:
 def test_missing_is_said(tmp_path: Path) -> None:
     found, unseen = look(extra=(str(tmp_path / "none"),))
     assert [(one.via, one.chunks) for one in found] == [("option", ())]
-    assert [one.reason for one in unseen] == ["gone"]
+    assert [one.reason for one in unseen] == ["failed"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")

@@ -193,6 +193,8 @@ def _collect(child: _Child[Any], outcome: Outcome) -> bool:
             outcome.ended, outcome.detail = "failed", f"more than {ANSWER_LIMIT} bytes of answer"
             return False
         child.buffer += raw
+        if b"\n" not in raw:  # splitting a line of megabytes again for each piece of it would take seconds
+            continue
         *lines, rest = child.buffer.split(b"\n")
         child.buffer = bytearray(rest)
         for line in lines:

@@ -12,6 +12,7 @@ from .crash import triage
 from .history import package_version
 from .judge import Judgement, furthest_behind, phase_since
 from .links import Edge
+from .ports import listeners
 from .stacks import tree
 from .view import Picture, View
 
@@ -185,21 +186,12 @@ def _logs(view: View) -> list[r.LogRow]:
 
 
 def _ports(view: View) -> list[r.PortRow]:
-    owners = {
-        fd.inode: pid
-        for pid, track in view.history.tracks.items()
-        for fd in (track.process.fds or {}).values()
-        if fd.kind == "socket" and fd.inode
-    }
-    rows = {}
-    for row in view.history.sockets:
-        if row.state == "LISTEN" and row.family.startswith("tcp") and row.inode in owners:
-            port = int(row.local.rpartition(":")[2])
-            rows[port] = r.PortRow(view.launch.host, port, owners[row.inode], "LISTEN", _health(view, port))
-    wanted = view.launch.port
-    if wanted is not None and view.launch.head and wanted not in rows:
-        rows[wanted] = r.PortRow(view.launch.host, wanted, None, "not listening", _health(view, wanted))
-    return [rows[port] for port in sorted(rows)]
+    host, wanted, found = view.launch.host, view.launch.port, listeners(view)
+    rows = [r.PortRow(host, port, pid, "LISTEN", _health(view, port)) for port, pid in found.items() if pid is not None]
+    if wanted is not None and view.launch.head and found.get(wanted) is None:
+        state = "taken by a process outside the launch" if wanted in found else "not listening"
+        rows.append(r.PortRow(host, wanted, None, state, _health(view, wanted)))
+    return sorted(rows, key=lambda row: row.port)
 
 
 def _health(view: View, port: int) -> str | None:

@@ -9,6 +9,7 @@ from ..engines.profile import Profile
 from ..model.launch import Launch, Member
 from ..model.sample import FileLock, HostFacts, Process, Ring, Sample, Socket, Stack, Thread, Unseen
 from . import floors
+from .stacks import STACK_FRAMES, shortened
 
 _STACK_AGE_S = 5.0  # an older stack is not what a thread is doing now
 _KEPT = 64  # looks and ticks kept per member
@@ -121,10 +122,23 @@ class History:
         self.unseen: dict[tuple[object, ...], Unseen] = {}
         self.health: dict[int, tuple[float, int | None, str]] = {}  # port -> instant, status, detail
         self.health_silent_since: dict[int, float] = {}
-        self._children: dict[int, set[int]] = {}  # members by the pid of their parent, helpers left out
         self.cpu_s = 0.0
         self.wall_s = 0.0
         self.paused_ms: dict[int, float] = {}
+
+    def helpers_below(self, pid: int) -> list[Track]:
+        """Living descendants of a process that no start needs: compilers, and what it runs to find something out."""
+        below: dict[int, list[Track]] = {}
+        for track in self.tracks.values():
+            if not track.member.needed and track.gone is None:
+                below.setdefault(track.process.ppid, []).append(track)
+        found: list[Track] = []
+        border = [pid]
+        while border:
+            reached = [track for one in border for track in below.pop(one, ())]
+            found += reached
+            border = [track.process.pid for track in reached]
+        return found
 
     @property
     def now(self) -> float:
@@ -141,13 +155,13 @@ class History:
         self.launch = self._known_launch(launch)
         self.first = self.first or sample
         self.samples += 1
-        self._children = _children(self.launch)
         looked = "processes" in sample.probes or "scan" in sample.probes
+        children = _children(self.launch)
         self._deaths(sample)
         for pid, member in self.launch.members.items():
             process = sample.processes.get(pid)
             if process is not None and abs(process.start - member.start) < 0.02:
-                self._fold(sample, member, process)
+                self._fold(sample, member, process, children.get(pid, set()))
             elif looked and pid in self.tracks and self.tracks[pid].gone is None:
                 self.tracks[pid].gone = sample.mono
         if sample.sockets or "sockets" in sample.probes:
@@ -222,7 +236,7 @@ class History:
             wrappers=launch.wrappers or self.launch.wrappers,
         )
 
-    def _fold(self, sample: Sample, member: Member, process: Process) -> None:
+    def _fold(self, sample: Sample, member: Member, process: Process, children: set[int]) -> None:
         track = self.tracks.get(member.pid)
         if track is None or track.process.start != process.start:
             track = Track(member, process, sample.mono, sample.mono, state_since=sample.mono)
@@ -235,11 +249,11 @@ class History:
         if process.threads is not None:
             self._threads(track, sample.mono, process.threads)
         if process.stacks is not None:
-            track.stacks.append((sample.mono, tuple(process.stacks)))
+            track.stacks.append((sample.mono, tuple(shortened(one, STACK_FRAMES) for one in process.stacks)))
             while sample.mono - track.stacks[0][0] > _STACKS_S:
                 track.stacks.popleft()
         if process.num_threads is not None:
-            self._tick(track, sample, process)
+            self._tick(track, sample, process, children)
 
     @staticmethod
     def _threads(track: Track, at: float, threads: dict[int, Thread]) -> None:
@@ -259,7 +273,8 @@ class History:
         for tid in set(track.threads) - set(threads):
             del track.threads[tid]
 
-    def _tick(self, track: Track, sample: Sample, process: Process) -> None:
+    @staticmethod
+    def _tick(track: Track, sample: Sample, process: Process, children: set[int]) -> None:
         io = process.io
         tick = Tick(
             sample.mono,
@@ -271,7 +286,6 @@ class History:
             io.rchar if io else None,
             io.syscr if io else None,
         )
-        children = self._children.get(process.pid, set())
         if track.ticks:
             for channel in moved_channels(track.ticks[-1], tick):
                 track.moved[channel] = sample.mono

@@ -9,6 +9,8 @@ from ..model.words import Certainty, Phase, Verdict
 from . import compare, floors
 from .crash import first_to_end, oom
 from .links import Edge
+from .mechanisms import blind
+from .ports import listeners
 from .structure import depth, tells_nothing
 from .view import Picture, View
 from .waits import chain, chain_words
@@ -63,8 +65,9 @@ def _judge(view: View, needed: Sequence[Picture], edges: Sequence[Edge], *, ende
     if behind.moving:
         moves = (f"{who} moves: {', '.join(behind.channels)}", *([beside.words] if beside and beside.overdue else ()))
         return replace(found, verdict="slow" if late else "progressing", confidence="likely", reasons=moves)
-    if behind.moving is None and not behind.definite:
-        return replace(found, missing=_missing(view, behind))
+    missing = _missing(view, behind)
+    if missing:
+        return replace(found, missing=missing)
     watched = min(view.history.window, behind.quiet_s, compare.since_phase(view))
     if watched < floors.STILL_S:
         why = (
@@ -120,7 +123,9 @@ def _ready(view: View, needed: Sequence[Picture]) -> Judgement | None:
     history = view.history
     answers = {port: answer for port, answer in history.health.items() if port == view.launch.port}
     for port, (_, status, _) in answers.items():
-        if status == 200:
+        if (
+            status == 200 and listeners(view).get(port, view.launch.root) is not None
+        ):  # another server may hold the port
             why = f"the health path answers on port {port}"
             return Judgement("ready", "certain", phase="ready", reasons=(why,))
     if (
@@ -255,7 +260,15 @@ def phase_since(view: View, one: Picture) -> float | None:
 
 
 def _missing(view: View, behind: Picture) -> tuple[str, ...]:
-    track = view.history.tracks.get(behind.member.pid)
-    if track is not None and len(track.ticks) < 2:
-        return (f"a second look at process {behind.member.pid}",)
-    return (f"Python stacks of process {behind.member.pid}: it spends CPU time, and only stacks tell work from a loop",)
+    """What would have to be seen to tell whether a member is still; nothing when enough was."""
+    track, pid = view.history.tracks[behind.member.pid], behind.member.pid
+    if behind.definite:
+        return ()
+    if blind(track):
+        why = "neither its system calls nor its stacks could be read, and it may wait by design"
+        return (f"what {behind.member.label} (pid {pid}) does: {why}",)
+    if behind.moving is not None:
+        return ()
+    if len(track.ticks) < 2:
+        return (f"a second look at process {pid}",)
+    return (f"Python stacks of process {pid}: it spends CPU time, and only stacks tell work from a loop",)

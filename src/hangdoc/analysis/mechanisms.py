@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ..engines.meanings import Meaning
@@ -34,6 +34,11 @@ class Scene:
         return name_of(self.thread.syscall, self.view.arch)
 
 
+def ended(process: Process) -> bool:
+    """Whether a process is dead. One whose main thread has ended shows as a zombie, too, while its other threads live on."""
+    return process.state == "X" or (process.state == "Z" and (process.num_threads or 1) < 2)
+
+
 def halted(view: View, track: Track, base: Picture) -> Picture | None:
     """The picture of a member that is stopped, frozen or held by a debugger; None for one that may run."""
     process = track.process
@@ -59,7 +64,19 @@ def explained(view: View, track: Track, thread: Thread, means: Meaning, base: Pi
         answer = question(scene)
         if answer is not None:
             return answer
-    return replace(scene.base, detail=blocked.detail if blocked else "running")
+    if blocked is not None:
+        return replace(scene.base, detail=blocked.detail)
+    return replace(
+        scene.base, detail="neither its system call nor its stack could be read" if blind(track) else "running"
+    )
+
+
+def blind(track: Track) -> bool:
+    """Whether nothing says what its main thread does: that it sleeps is all that may be seen of a process of others."""
+    thread = track.main
+    if thread is None:
+        return not track.last_stacks
+    return thread.state != "R" and thread.syscall is None and thread.wchan is None and not track.last_stacks
 
 
 def _with(scene: Scene, found: Blocked, *, definite: bool = False) -> Picture:
@@ -74,7 +91,7 @@ def _lock_with_owner(scene: Scene) -> Picture | None:
     main = scene.thread.tid == process.pid
     if holder.lost:
         words = f"waits for a {holder.what} whose holder is no living thread: nobody can release it"
-        return _with(scene, Blocked("lock-wait", words, "nobody"), definite=main)
+        return _with(scene, Blocked("lock-wait", words, "nobody"), definite=main and scene.thread.deadline is None)
     way, circle = cycle(scene.thread, process, history)
     who = f"thread {holder.tid} of process {holder.pid}"
     if circle and len(way) == 1:
@@ -84,7 +101,13 @@ def _lock_with_owner(scene: Scene) -> Picture | None:
     else:
         words = f"waits for a {holder.what} that {who} holds"
     found = Blocked(lock_mechanism(holder.what, circle=circle, alone=len(way) == 1), words, who)
-    return _with(scene, found, definite=circle and main)
+    return _with(scene, found, definite=circle and main and not _gives_up(way, process))
+
+
+def _gives_up(way: Sequence[int], process: Process) -> bool:
+    """Whether any thread of a circle waits with a time-out, and so may let the others go on."""
+    threads = process.threads or {}
+    return any(tid in threads and threads[tid].deadline is not None for tid in way)
 
 
 def _in_kernel(scene: Scene) -> Picture | None:
@@ -97,11 +120,28 @@ def _in_kernel(scene: Scene) -> Picture | None:
     )
 
 
+def _main_ended(scene: Scene) -> Picture | None:
+    if scene.thread.state not in "ZX":
+        return None
+    return _with(scene, Blocked("unknown", "its main thread has ended, other threads of it live on"))
+
+
 def _output(scene: Scene) -> Picture | None:
     found = scene.blocked
     if found is None or found.mechanism != "pipe-write" or not _is_output(scene.thread, scene.track.process):
         return None
-    return _with(scene, replace(found, detail=f"its output: {found.detail}"), definite=True)
+    # A reader that is only slow lets the writer run now and then, into the next write at the same place.
+    still = _still_s(scene)
+    answer = _with(scene, replace(found, detail=f"its output: {found.detail}"), definite=still > 0)
+    return replace(answer, since_s=still) if still > 0 else answer
+
+
+def _still_s(scene: Scene) -> float:
+    """Seconds for which the thread is known not to have run at all; 0 where the kernel does not count."""
+    known = scene.track.threads.get(scene.thread.tid)
+    if known is None or known.slices is None:
+        return 0.0
+    return scene.view.history.now - max(known.in_place_since, known.not_run_since)
 
 
 def _for_members(scene: Scene) -> Picture | None:
@@ -171,6 +211,7 @@ def _some_lock(scene: Scene) -> Picture | None:
 # In this order: what is certain by itself, then what names another member, then what the call says, then the frames.
 _QUESTIONS: tuple[Callable[[Scene], Picture | None], ...] = (
     _lock_with_owner,
+    _main_ended,
     _in_kernel,
     _output,
     _for_members,

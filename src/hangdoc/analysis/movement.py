@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..engines.meanings import meaning
@@ -35,6 +36,12 @@ def movement(track: Track, news: float | None, profile: Profile, now: float) -> 
         return Movement(True, tuple(sorted(moved)), now - max(moved.values()))
     unknown = len(track.ticks) < 2 or (spent and worked is None)
     return Movement(None if unknown else False, (), now - start)
+
+
+def of_helpers(helpers: Sequence[Track], now: float) -> Movement | None:
+    """What moved in processes that a member runs; None when nothing did. Their CPU time alone does not count."""
+    seen = [at for track in helpers for at in track.moved.values() if at > now - floors.STILL_S]
+    return Movement(True, ("helpers",), now - max(seen)) if seen else None
 
 
 def mostly_idle(track: Track, profile: Profile, tid: int | None, since: float) -> bool:

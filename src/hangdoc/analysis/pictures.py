@@ -10,11 +10,15 @@ from ..model.launch import Member
 from ..model.sample import Stack, Thread
 from ..model.words import Phase
 from . import floors
+from .calls import name_of
 from .crash import how
 from .history import Track
-from .mechanisms import explained, halted
-from .movement import mostly_idle, movement
+from .mechanisms import ended, explained, halted
+from .movement import mostly_idle, movement, of_helpers
 from .view import Picture, View
+
+# Calls in which Python's subprocess waits for a child or for its output.
+_MAY_BE_FOR_CHILDREN = ("wait4", "waitid", "poll", "ppoll", "select", "pselect6", "read", None)
 
 
 def picture(view: View, track: Track) -> Picture:
@@ -24,6 +28,8 @@ def picture(view: View, track: Track) -> Picture:
     means = meaning(stack, view.profile) if stack is not None else Meaning()
     now = view.history.now
     moved = movement(track, view.logbook.news(member), view.profile, now)
+    if moved.moves is False and may_wait_for_children(view, track, thread, means):
+        moved = of_helpers(view.history.helpers_below(process.pid), now) or moved
     if stack is not None and mostly_idle(track, view.profile, stack.tid, now - floors.STILL_S):
         means = replace(means, idle=True)
     known = track.threads.get(thread.tid) if thread else None
@@ -41,7 +47,7 @@ def picture(view: View, track: Track) -> Picture:
         tid=thread.tid if thread else None,
         nstid=thread.nstid if thread else None,
     )
-    if track.gone is not None or track.died is not None or process.state in ("Z", "X"):
+    if track.gone is not None or track.died is not None or ended(process):
         return replace(
             base, mechanism="dead", detail=f"it {how(process.exit_code)}", moving=False, definite=True, stack=None
         )
@@ -51,6 +57,13 @@ def picture(view: View, track: Track) -> Picture:
     if thread is None:
         return replace(base, waits_for=means.waits_for, idle=means.idle)
     return explained(view, track, thread, means, base)
+
+
+def may_wait_for_children(view: View, track: Track, thread: Thread | None, means: Meaning) -> bool:
+    """Whether its frames say that it waits for processes of its own, or its stack is not to be had and its call may be that."""
+    if means.mechanism is not None or means.waits_for is not None:
+        return means.waits_for == "children" or means.mechanism == "child-wait"
+    return not track.last_stacks and (thread is None or name_of(thread.syscall, view.arch) in _MAY_BE_FOR_CHILDREN)
 
 
 def thread_of_interest(view: View, track: Track) -> tuple[Thread | None, Stack | None]:

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..model.report import StackNode
 from ..model.sample import Frame, Stack
 
 Path = tuple[tuple[str, str], ...]
+STACK_FRAMES = 1024  # of one stack that are looked at; more is a runaway recursion
+_TREE_FRAMES = 160  # of one stack in the merged tree, whose readers (JSON, Markdown) go down it by recursion
+
+
+def shortened(stack: Stack, limit: int) -> Stack:
+    """The stack with at most `limit` frames: three quarters from the innermost outwards, the rest from the outermost."""
+    if len(stack.frames) <= limit:
+        return stack
+    outer = limit // 4
+    return replace(stack, frames=stack.frames[: limit - outer] + stack.frames[-outer:])
 
 
 def path_of(stack: Stack) -> Path:
@@ -56,21 +66,22 @@ def tree(stacks: Sequence[tuple[str, Stack]]) -> list[StackNode]:
     for label, stack in stacks:
         node = root
         node.present.append(label)
-        for frame in reversed(stack.frames):
+        for frame in reversed(shortened(stack, _TREE_FRAMES).frames):
             node = node.children.setdefault((frame.file, frame.function), _Node(frame))
             node.present.append(label)
     return _rows(root)
 
 
 def _rows(node: _Node) -> list[StackNode]:
+    among = {name: set(child.present) for name, child in node.children.items()}
     return [
         StackNode(
             function=child.frame.function,
             file=child.frame.short or child.frame.file,
             line=child.frame.line,
             present=child.present,
-            absent=[label for label in node.present if label not in child.present],
+            absent=[label for label in node.present if label not in among[name]],
             children=_rows(child),
         )
-        for child in node.children.values()
+        for name, child in node.children.items()
     ]

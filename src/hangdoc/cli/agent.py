@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from . import exits
+from . import exits, screen
 
 
 def command(
@@ -24,5 +24,5 @@ def command(
         dump.write_bytes(content)
     except OSError as error:
         raise exits.Stop(f"cannot write {dump}: {error.strerror}") from error
-    print(f"{dump}: {len(content):,} bytes; unzip -l {dump} lists the sources in it")
+    screen.write(f"{dump}: {len(content):,} bytes; unzip -l {dump} lists the sources in it\n")
     return exits.OK

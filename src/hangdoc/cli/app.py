@@ -7,15 +7,13 @@ status (or None for 0), prints results to standard output and everything else to
 from __future__ import annotations
 
 import importlib
-import io
 import os
-import sys
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import typer
 
 from .. import __version__
+from ..report.safe import clean_lines
 from . import exits, screen
 
 # name -> what it is for, in the order of the help page; the module has the same name
@@ -35,9 +33,10 @@ _COMPLETION = "_HANGDOC_COMPLETE"
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit status. Never lets an exception out."""
-    _forgive_encoding()
+    screen.prepare()
     try:
         status = _run(arguments)
+        screen.write("")  # what the parser printed and did not flush
     except exits.Stop as stop:
         status = complain(str(stop), stop.hint, stop.status)
     except KeyboardInterrupt:
@@ -48,16 +47,15 @@ def run(arguments: Sequence[str]) -> int:
             raise
         status = exits.OK
     except Exception as error:  # the boundary: a traceback would end with status 1, that is "hung"
-        status = _defect(error)
-    screen.write("")
+        status = _lost(error) or _defect(error)
     return status
 
 
 def complain(message: str, hint: str = "", status: int = exits.USAGE) -> int:
     """Print one message and a hint to standard error; give back the status."""
-    print(f"hangdoc: {message}", file=sys.stderr)
+    screen.note(clean_lines(f"hangdoc: {message}"))
     if hint:
-        print(f"         {hint}", file=sys.stderr)
+        screen.note(clean_lines(f"         {hint}"))
     return status
 
 
@@ -98,7 +96,7 @@ def _global_options(
     version: bool = typer.Option(False, "--version", "-V", help="Print the version and exit."),
 ) -> None:
     if version:
-        print(f"hangdoc {__version__}")
+        screen.write(f"hangdoc {__version__}\n")
         raise typer.Exit
 
 
@@ -111,17 +109,28 @@ def _usage(error: Exception) -> int | None:
     # typer brings click along as a package of its own or inside itself, so its classes are known by their methods.
     code = getattr(error, "exit_code", None)
     if not isinstance(code, int):
-        return exits.INTERRUPTED if type(error).__name__ == "Abort" else None
+        return complain("interrupted", status=exits.INTERRUPTED) if type(error).__name__ == "Abort" else None
     show = getattr(error, "format_message", None)
     if show is None:
         return code
     context = getattr(error, "ctx", None)
     message = show()
     if not message or type(error).__name__ == "NoArgsIsHelpError":
-        print(context.get_help() if context else "", file=sys.stderr)
+        screen.note(context.get_help() if context else "")
         return exits.USAGE
     path = context.command_path if context else "hangdoc"
     return complain(message, f"see {path} --help")
+
+
+def _lost(error: Exception) -> int | None:
+    """Exit status when a print of the parser or of a library met a standard output that takes nothing."""
+    if not isinstance(error, OSError) or error.filename is not None:
+        return None
+    try:
+        screen.write("")
+    except exits.Stop as stop:
+        return complain(str(stop), status=stop.status)
+    return None
 
 
 def _defect(error: Exception) -> int:
@@ -129,11 +138,3 @@ def _defect(error: Exception) -> int:
         raise error
     hint = "this is a defect of hangdoc; HANGDOC_DEBUG=1 shows where it happened"
     return complain(f"{type(error).__name__}: {error}", hint, exits.INTERNAL)
-
-
-def _forgive_encoding() -> None:
-    """A terminal that cannot show a character gets an escape instead of an exception."""
-    stream: Any
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")

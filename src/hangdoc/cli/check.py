@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -29,7 +31,10 @@ def command(pid: int = typer.Argument(0, metavar="[PID]", help="A process of the
 
 
 def _show(look: Look, first: Sample) -> None:
-    console = Console(width=screen.width(), highlight=False, markup=False, emoji=False)
+    sink = io.StringIO()
+    console = Console(
+        file=sink, force_terminal=screen.colour(), width=screen.width(), highlight=False, markup=False, emoji=False
+    )
     history = look.diagnosis.history
     facts = history.facts
     tracks = history.tracks.values()
@@ -58,3 +63,4 @@ def _show(look: Look, first: Sample) -> None:
         who = f"process {one.pid}: " if one.pid is not None else ""
         console.print(Text(f"not seen: {one.probe} ({one.reason}): {who}{clean(one.detail, 200)}"))
         console.print(Text(f"          {fix_of(one)}", style="dim"))
+    screen.write(sink.getvalue())

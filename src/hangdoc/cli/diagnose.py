@@ -55,7 +55,7 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options from the signat
     """Look once at a launch: is it slow or stuck, where, because of which rank, and what to do."""
     form = screen.form_of(json=json, as_markdown=as_markdown)
     given = str(pid) if pid else target_
-    if given and not given.isdigit():
+    if given and not (given.isascii() and given.isdigit()):
         report = report_of_case(Path(given), baselines_of(baseline))
     else:
         options = Options(

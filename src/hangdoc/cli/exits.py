@@ -15,6 +15,7 @@ UNDECIDED = 3  # undecided or suspect
 UNREACHABLE = 4  # a target could not be reached or read, and that leaves the verdict open
 CRASHED = 5
 INTERNAL = 70  # a defect of hangdoc itself (EX_SOFTWARE of sysexits.h); Python's own 1 would read as "hung"
+NOT_WRITTEN = 74  # the results could not be written to standard output (EX_IOERR)
 INTERRUPTED = 130
 
 _STATUS: dict[Verdict, int] = {

@@ -50,7 +50,8 @@ def table(launch: Launch, sample: Sample, phases: Mapping[int, str | None], widt
         rows.append((str(one.pid), one.role, str(one.rank), phases.get(one.pid) or "", age, title))
     widths = [max(len(row[at]) for row in rows) for at in range(5)]
     version = f" {launch.version}" if launch.version else ""
-    lines = [f"{launch.engine}{version}, root {launch.root}, port {launch.port}"]
+    port = f", port {launch.port}" if launch.port is not None else ""
+    lines = [f"{launch.engine}{version}, root {launch.root}{port}"]
     for row in rows:
         cells = (cell.ljust(size) for cell, size in zip(row, widths, strict=False))
         lines.append("  ".join((*cells, row[-1]))[:width].rstrip())

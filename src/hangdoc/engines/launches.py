@@ -110,6 +110,13 @@ def _head(args: Mapping[str, str], profile: Profile) -> bool:
     return "headless" not in args and number(args, profile.sizes.get("node", "node-rank"), 0) == 0
 
 
+def _port(args: Mapping[str, str], profile: Profile) -> int | None:
+    """Where it will listen; None for a unix socket, and for a program of which nobody knows that it listens at all."""
+    if "uds" in args or (profile.engine == "unknown" and "port" not in args):
+        return None
+    return number(args, "port", profile.default_port)
+
+
 def _launch(root: int, profile: Profile, sample: Sample, below: list[int]) -> Launch:
     processes = sample.processes
     run = program(processes[root].cmdline)
@@ -126,7 +133,7 @@ def _launch(root: int, profile: Profile, sample: Sample, below: list[int]) -> La
         members=assign(root, pids, processes, profile, args),
         args=args,
         version=_version(pids, processes, profile),
-        port=number(args, "port", profile.default_port) if "uds" not in args else None,
+        port=_port(args, profile),
         head=_head(args, profile),
         wrappers=_wrappers(root, processes, profile),
     )

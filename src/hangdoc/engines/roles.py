@@ -150,6 +150,8 @@ def _children_roles(
 ) -> dict[int, tuple[Role, Rank]]:
     """Roles and ranks of one member's children, which come in the order of their start."""
     found: dict[int, tuple[Role, Rank]] = {}
+    if not pids:  # most have none; what is expected of a parent is as long as the launch has ranks
+        return found
     expected = _expected(profile, parent.role, args)
     place = 0
     for pid in pids:

@@ -58,7 +58,7 @@ class CommandChannel:
                 bufsize=0,
             )
         except OSError as error:
-            raise ChannelError(f"the agent on {host} could not be started: {error.strerror}") from error
+            raise ChannelError(f"the agent on {host} could not be started: {command[0]}: {error.strerror}") from error
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             os.set_blocking(self._fd(pipe), False)
         self.python = ""

@@ -112,7 +112,10 @@ def _open(root: str, sources: Iterable[Source], opened: List[Tuple[Source, int]]
                 unseen.append(Unseen("logs", "unsupported", f"{source.path}: not a regular file"))
             others.append(replace(source, via="pipe" if error.fifo else "none", note="not a regular file"))
         except OSError as error:
-            unseen.append(Unseen("logs", reason(error), f"{source.path}: {error.strerror}", source.opener))
+            # `gone` is a word for processes: a file that was named and is not there is a failure to be told
+            missing = source.via == "option" and isinstance(error, FileNotFoundError)
+            why = "failed" if missing else reason(error)
+            unseen.append(Unseen("logs", why, f"{source.path}: {error.strerror}", source.opener))
             others.append(replace(source, note=f"cannot be read: {error.strerror}"))
     return others
 

@@ -11,6 +11,7 @@ import re
 from typing import Dict, Iterator, List, Optional, Tuple
 
 from ..model.sample import Process, Unseen
+from ..model.words import UnseenReason
 from . import mounts
 from .reading import below, open_regular, reason, text_or_none
 
@@ -44,7 +45,7 @@ def read(
     folders = {site: _distributions(root, pid, site) for site in sites}
     folders = {site: found for site, found in folders.items() if found}
     if not folders:
-        unseen.append(Unseen("packages", "failed", f"no site-packages of {pid} found", pid))
+        unseen.append(Unseen("packages", _why_none(root, pid), f"no site-packages of {pid} found", pid))
         return None, None
     versions: Dict[str, str] = {}
     for found in folders.values():
@@ -53,6 +54,17 @@ def read(
             if name in WANTED:
                 versions.setdefault(name, version)
     return versions, _modified(root, pid, folders, check_files, unseen)
+
+
+def _why_none(root: str, pid: int) -> UnseenReason:
+    """`denied` when it was refused to see where to look, else `failed`."""
+    try:
+        os.readlink(f"{root}/{pid}/exe")
+    except PermissionError:
+        return "denied"
+    except OSError:
+        pass
+    return "failed"
 
 
 def name_and_version(folder: str) -> Tuple[str, str]:

@@ -53,6 +53,11 @@ _RULES: Tuple[_Rule, ...] = tuple(
             rf"[\[({{]?['\"]?){_NOT_A_SECRET}[^\s'\",;&\])}}]{{3,}}",
         ),
         (("token=",), rf"(?i)(?P<keep>\btoken=['\"]?){_NOT_A_SECRET}[^\s'\",;&\])}}]{{8,}}"),
+        # {"token": "VALUE"}: without the quotes it may be a word of a vocabulary
+        (
+            ('token"', "token'"),
+            rf"(?i)(?P<keep>['\"]token['\"][ \t]{{0,4}}:[ \t]{{0,4}}['\"]){_NOT_A_SECRET}[^\s'\"]{{8,}}",
+        ),
         (("_token=",), rf"(?P<keep>\b[A-Z0-9_]{{0,64}}_TOKEN=['\"]?){_NOT_A_SECRET}[^\s'\",;&\])}}]{{3,}}"),
     )
 )

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -73,7 +73,8 @@ class CaseWriter:
         self.path = path
         self._last: dict[str, Any] = {}
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        self._file = os.fdopen(descriptor, "wb")
+        # Unbuffered: what a full disk refused must not be tried once more when the file is closed.
+        self._file = os.fdopen(descriptor, "wb", buffering=0)
         self._line(to_plain(header))
 
     def add(self, sample: Sample) -> None:
@@ -84,8 +85,9 @@ class CaseWriter:
         self._last[sample.host] = plain
 
     def _line(self, record: Any) -> None:
-        self._file.write(msgspec.json.encode(record) + b"\n")
-        self._file.flush()
+        view = memoryview(msgspec.json.encode(record) + b"\n")
+        while view:
+            view = view[self._file.write(view) :]
 
     def close(self) -> None:
         """Close the file."""
@@ -98,7 +100,7 @@ def read(path: Path) -> tuple[Header, Iterator[Sample]]:
     first = next(lines, b"")
     try:
         header = decode(first, Header)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise CaseError(f"{path} is no hangdoc case: its first line is not a header ({error})") from None
     if header.schema != CASE_SCHEMA:
         known = header.schema.startswith(_FAMILY)
@@ -140,9 +142,16 @@ def _plain_of(record: Any, last: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
+    with _open(path) as file:
         while line := file.readline(LINE_LIMIT + 1):
             if len(line) > LINE_LIMIT:
                 raise CaseError(f"{path} has a line of more than {LINE_LIMIT >> 20} MB: it is no hangdoc case")
             if line.strip():
                 yield line
+
+
+def _open(path: Path) -> BinaryIO:
+    """The file for reading. A named pipe that nobody writes to is at its end; opened plainly it would wait for a writer."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    os.set_blocking(descriptor, True)
+    return os.fdopen(descriptor, "rb")

@@ -23,9 +23,13 @@ class SeveralLaunches(NoLaunch):
     """Several launches, and none was named."""
 
     def __init__(self, found: Sequence[Launch]) -> None:
-        commands = "\n".join(f"  hangdoc diagnose {one.root}    # {one.engine}, port {one.port}" for one in found)
+        commands = "\n".join(f"  hangdoc diagnose {one.root}    # {one.engine}{_port(one)}" for one in found)
         super().__init__(f"{len(found)} launches run here and none was named", f"name one:\n{commands}")
         self.found = tuple(found)
+
+
+def _port(launch: Launch) -> str:
+    return f", port {launch.port}" if launch.port is not None else ""
 
 
 def scan(channel: Channel, deadline_s: float = 5.0) -> Sample:
@@ -54,16 +58,16 @@ def choose(channel: Channel, sample: Sample, pid: int | None) -> Launch:
             "name any process of it: hangdoc diagnose PID; or run as the user who started it, or as root",
         )
     if len(found) > 1:
-        ready = ready_ports(channel, found)
-        found = [one for one in found if one.port not in ready] or found
+        ready = ready_roots(channel, found)
+        found = [one for one in found if one.root not in ready] or found
     if len(found) > 1:
         raise SeveralLaunches(found)
     return found[0]
 
 
-def ready_ports(channel: Channel, found: Sequence[Launch]) -> set[int]:
-    """Ports on which the health path of a launch answers 200 now."""
+def ready_roots(channel: Channel, found: Sequence[Launch]) -> set[int]:
+    """Roots of the launches whose health path answers 200 now. The same port may be another one in another container."""
     profiles = load.profiles()
     asks = [HealthAsk(one.root, one.port, profiles[one.engine].health) for one in found if one.port is not None]
     answer = channel.ask(Ask(0, ("health",), health=asks))
-    return {one.port for one in answer.health if one.status == 200}
+    return {one.pid for one in answer.health if one.status == 200}

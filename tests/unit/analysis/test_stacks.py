@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import time
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hangdoc.analysis.stacks import in_one_place, path_of, tree
+from hangdoc.analysis.stacks import in_one_place, path_of, shortened, tree
+from hangdoc.codec import report_json
 from hangdoc.model.sample import Frame, Stack
+from hangdoc.report import markdown
+
+from .world import SITE, TP1, World, look
 
 
 def stack(*functions: str, line: int = 1) -> Stack:
@@ -65,3 +71,20 @@ def test_every_rank_stands_at_every_frame_of_its_stack(shapes: list[list[str]]) 
 def test_one_stack_is_always_one_place(shape: list[str]) -> None:
     """One look tells nothing of a range."""
     assert in_one_place(paths(stack(*shape), stack(*shape)))
+
+
+def test_a_stack_of_a_runaway_recursion_is_bounded_at_both_ends() -> None:
+    deep = Stack(1, frames=tuple(Frame("f", "/a.py", line=line) for line in range(20_000)))
+    short = shortened(deep, 1000)
+    assert [frame.line for frame in short.frames] == [*range(750), *range(19_750, 20_000)]
+    assert shortened(short, 1000) is short
+
+
+def test_the_tree_of_a_deep_stack_can_be_written_in_every_form() -> None:
+    world = World()
+    world.bend(TP1, frames=tuple((f"level_{number}", f"{SITE}/sglang/srt/model.py") for number in range(20_000)))
+    began = time.process_time()
+    report = look(world, 3).report("1")
+    assert "level_19999" in report_json(report)
+    assert markdown.render(report)
+    assert time.process_time() - began < 5

@@ -195,6 +195,26 @@ def test_output_into_a_full_pipe_is_a_certain_hang(inode: int) -> None:
     assert (found.verdict == "hung") is (inode == 77)
 
 
+def test_a_slow_reader_of_the_output_is_no_certain_hang() -> None:
+    """The writer runs between two looks and is in the next write, at the same place."""
+    world = World()
+    world.bend(TP1, HOOKED, fds={1: pipe(1, 77)})
+
+    def write(world: World, second: int) -> None:
+        world.bend(TP1, thread=call(1, 1, 4, slices=5 + second))
+
+    found = look(world, 16, write).judgement(ended=True)
+    assert (found.verdict, found.confidence) == ("suspect", "hint")
+
+
+def test_a_circle_in_which_somebody_gives_up_is_no_certain_hang() -> None:
+    """One of the two waits with a time-out: then it may let the other go on."""
+    world = World()
+    other = waiting(5000, syscall=202, futex=FutexWait(6, "mutex", 2, TP1), deadline=5_000.0)
+    world.bend(TP1, HOOKED, thread=futex(5000), others={5000: other})
+    assert named(judged(world)) == ("suspect", [TP1], "lock-cycle")
+
+
 def test_all_ranks_in_one_collective_are_the_operation_itself() -> None:
     """Nobody is missing from the call: all of them are named, with the collective."""
     world = World()
@@ -372,3 +392,68 @@ def test_facts_and_detokenizer_do_not_hide_the_rest() -> None:
     world.facts = HostFacts(name="box", arch="x86_64")
     world.bend(103, DETOKENIZER)
     assert named(judged(world))[1] == [TP1]
+
+
+def test_a_launch_of_which_nothing_can_be_read_is_undecided_not_suspect() -> None:
+    """Another user sees that its processes sleep, which is what a good server does, too."""
+    world = World()
+    for pid in list(world.processes):
+        thread = waiting(pid, syscall=None, args=(), sp=None, pc=None, wchan=None)
+        world.bend(pid, stacks=None, fds=None, thread=thread)
+    judgement = look(world).judgement(ended=True)
+    assert judgement.verdict == "undecided"
+    assert not judgement.culprits
+    assert "could be read" in judgement.missing[0]
+
+
+def test_a_main_thread_that_ended_is_no_dead_process() -> None:
+    """After pthread_exit in its main thread a process shows as a zombie while its other threads live."""
+    world = World()
+    main = waiting(TP1, state="Z", syscall=-1, args=(), wchan=None)
+    world.bend(TP1, thread=main, others={TP1 + 1000: waiting(TP1 + 1000)}, state="Z", num_threads=2, stacks=None)
+    assert look(world).judgement(ended=True).verdict == "suspect"
+    world.bend(TP1, num_threads=1)
+    assert look(world).judgement(ended=True).verdict == "crashed"
+
+
+def test_a_port_that_somebody_else_holds_says_nothing_about_the_launch() -> None:
+    """An older server still answers on the port: the new launch is not ready, and the report says who holds the port."""
+    world = World()
+    for pid in list(world.processes):
+        world.bend(pid, fds={1: Fd(1, "file", "/log")}, net_ns=5)
+    world.sockets = [Socket(4711, "tcp", "LISTEN", "127.0.0.1:8000", net_ns=5)]
+    world.health = [Health(ROOT, 8000, "/health", 200)]
+    diagnosis = look(world)
+    assert diagnosis.judgement(ended=True).verdict == "suspect"
+    assert [(row.port, row.state) for row in diagnosis.report("1").ports] == [
+        (8000, "taken by a process outside the launch")
+    ]
+    world.bend(ROOT, fds={1: Fd(1, "file", "/log"), 9: Fd(9, "socket", "socket:[4711]", 4711)})
+    assert look(world).judgement(ended=True).verdict == "ready"
+
+
+RUNS = (
+    ("_PollLikeSelector.select", f"{SITE[:-14]}/selectors.py"),
+    ("Popen._communicate", f"{SITE[:-14]}/subprocess.py"),
+    *INIT,
+)
+
+
+def _with_child(busy: bool, frames: Any) -> Judgement:
+    """TP1 runs a process of its own, which touches memory for the first time, or not."""
+
+    def move(world: World, second: int) -> None:
+        world.bend(TP1, frames)
+        child = replace(
+            world.processes[TP1], pid=300, ppid=TP1, cmdline=("/usr/bin/find", "x"), comm="find", stacks=None
+        )
+        world.processes[300] = replace(child, threads={}, minflt=second * 5_000 if busy else 0)
+
+    return judged(World(), move=move)
+
+
+def test_the_work_of_a_child_that_a_rank_waits_for_is_its_work() -> None:
+    """subprocess.run of something that works; the near miss: of something that does not, or in a wait for something else."""
+    assert _with_child(busy=True, frames=RUNS).verdict == "progressing"
+    assert _with_child(busy=False, frames=RUNS).verdict == "suspect"
+    assert _with_child(busy=True, frames=HOOKED).verdict == "suspect"

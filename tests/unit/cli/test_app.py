@@ -121,3 +121,9 @@ def test_results_that_nobody_reads_do_not_change_the_status() -> None:
     with os.fdopen(writer, "wb") as pipe:
         done = subprocess.run([sys.executable, "-c", code], stdout=pipe, stderr=subprocess.PIPE, check=False)
     assert done.returncode == 5, done.stderr
+
+
+def test_a_digit_of_another_kind_is_no_pid() -> None:
+    done = _call("diagnose", "²")
+    assert done.returncode == 2
+    assert "neither a PID nor a file" in done.stderr

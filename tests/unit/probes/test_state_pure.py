@@ -84,6 +84,7 @@ def test_only_the_allow_list_leaves_the_host() -> None:
     ("text", "masked"),
     [
         ("token hf_AbCdEfGhIjKlMnOp used", "token hf_*** used"),
+        ('{"token": "AbCdEfGhIj", "n": 1}', '{"token": "***", "n": 1}'),
         ("key sk-proj-abcdefghijkl", "key sk-***"),
         ("AKIAIOSFODNN7EXAMPLE", "AKIA***"),
         ("Authorization: Bearer abc.def-ghi", "Authorization: Bearer ***"),
@@ -108,6 +109,7 @@ def test_secrets_are_masked(text: str, masked: str) -> None:
         "Prefill batch, #new-seq: 1, #new-token: 6, #cached-token: 0, token usage: 0.00",
         "ServerArgs(api_key=None, hf_token=None, max_total_tokens=12345, bos_token='<s>')",
         "gen throughput (token/s): 123.45",
+        '{"token": "hello", "id": 7}',
         "--tokenizer m --max-num-batched-tokens 8192 --ssl-keyfile /etc/key.pem",
         "http://10.0.0.1:8000/v1",
         "task-based scheduler, risk-free",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import stat
 from pathlib import Path
 from typing import Any
@@ -118,3 +119,34 @@ def test_deep_nesting_is_an_error_not_a_crash(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes() + deep + b'{"note": 1}\n')
     with pytest.raises(CaseError):
         list(read(path)[1])
+
+
+def test_a_deep_first_line_is_no_case(tmp_path: Path) -> None:
+    """Nor may its header."""
+    path = tmp_path / "x.case"
+    path.write_bytes(b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"\n")
+    with pytest.raises(CaseError, match="no hangdoc case"):
+        read(path)
+
+
+def test_a_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path: Path) -> None:
+    """Opened plainly, a named pipe would block for ever."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(CaseError):
+        read(tmp_path / "pipe")
+
+
+def test_a_full_disk_is_said_once_and_leaves_what_was_written(tmp_path: Path) -> None:
+    """Closing must not try again what the disk refused; the samples before stay readable."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    writer = CaseWriter(tmp_path / "a.case", Header(CASE_SCHEMA, "0", 1.0, 1))
+    writer.add(sample(1.0, "R"))
+    room = (tmp_path / "a.case").stat().st_size + 10
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            writer.add(sample(2.0, "S", "S", "S"))
+        writer.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [one.at for one in read(tmp_path / "a.case")[1]] == [1.0]
