@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from ..model import report as r
 from ..model.sample import Thread
-from . import floors
+from . import compare, floors
 from .advice import disproof, fix_of, next_steps
 from .crash import triage
+from .history import package_version
 from .judge import Judgement, furthest_behind, phase_since
 from .links import Edge
 from .ports import listeners
@@ -79,6 +80,7 @@ def assemble(
         waits=[_wait(view, one) for one in edges],
         crash=triage(view, pictures) if judgement.verdict == "crashed" else None,
         undecided=[r.UndecidedCause("verdict", list(judgement.missing))] if judgement.missing else [],
+        baseline=compare.row(view, judgement.behind),
         progress=_progress(view, pictures),
         unseen=[
             r.UnseenRow(view.launch.host, one.pid, one.probe, one.reason, one.detail, fix_of(one))
@@ -117,15 +119,12 @@ def _summary(view: View, judgement: Judgement, pictures: Sequence[Picture]) -> s
 
 def _engine(view: View) -> r.Engine:
     modified = sorted({path for track in view.history.tracks.values() for path in track.process.modified or ()})
-    return r.Engine(view.launch.engine, view.launch.version or _version(view), dict(view.launch.args), modified)
-
-
-def _version(view: View) -> str | None:
-    for track in view.history.tracks.values():
-        for package in view.profile.packages:
-            if track.process.packages and package in track.process.packages:
-                return track.process.packages[package]
-    return None
+    return r.Engine(
+        view.launch.engine,
+        view.launch.version or package_version(view.history, view.profile),
+        dict(view.launch.args),
+        modified,
+    )
 
 
 def _phase(view: View, judgement: Judgement) -> r.PhaseNow | None:
@@ -134,7 +133,13 @@ def _phase(view: View, judgement: Judgement) -> r.PhaseNow | None:
     place = view.phases.index(judgement.phase)
     spec = view.order[place]
     since = phase_since(view, judgement.behind) if judgement.behind else None
-    return r.PhaseNow(judgement.phase, since, spec.ceiling_s, place + 1, len(view.order), spec.next_line or None)
+    late = compare.lateness(view, judgement.behind) if judgement.behind else None
+    ceiling = "ceiling of the engine's profile" + (f": {view.unmatched}" if view.unmatched else "")
+    expected, basis = (late.after_s, late.words) if late else (spec.ceiling_s, ceiling)
+    since = late.now_s if late else since
+    due = compare.overdue_line(view, view.beside.baseline, judgement.behind) if view.beside else None
+    next_line = due[0].text.replace("#", "…") if due else spec.next_line or None
+    return r.PhaseNow(judgement.phase, since, expected, place + 1, len(view.order), next_line, basis)
 
 
 def _clocks(view: View, judgement: Judgement, pictures: Sequence[Picture]) -> r.Clocks:
@@ -249,9 +254,28 @@ def _progress(view: View, pictures: Sequence[Picture]) -> list[r.ProgressRow]:
             if channel != "cpu":
                 what = "work" if channel in ("faults", "reads") else "progress"
                 rows.append(r.ProgressRow(f"{channel} of {one.member.label} ({one.member.pid})", what, moved=True))  # type: ignore[arg-type]
+    rows += _paces(view)
     since = view.logbook.chatter_at
     if since is not None:
         rows.append(
             r.ProgressRow("log", "idling", moved=False, detail="lines that only say that something still waits")
         )
+    return rows
+
+
+def _paces(view: View) -> list[r.ProgressRow]:
+    """Bars that are not full yet: n of m, rate, time left."""
+    now = view.history.last.at if view.history.last else 0.0
+    members = view.launch.members
+    writers = {members[pid].label: one for pid, one in view.logbook.by_member.items() if pid in members}
+    rows = []
+    for who, written in (*writers.items(), ("", view.logbook.others)):
+        for pace in written.paces.values():
+            if pace.total > pace.done:
+                left = pace.left(now)
+                channel = " of ".join(word for word in (pace.label or "bar", who) if word)
+                eta = round(left[0], 1) if left else None
+                rows.append(
+                    r.ProgressRow(channel, "progress", pace.moved(now), pace.rate(), "/s", eta, pace.words(now))
+                )
     return rows

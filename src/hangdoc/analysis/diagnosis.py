@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from ..engines import launches, load, phases
-from ..engines.profile import Profile
+from ..engines import launches, lines, load, phases
+from ..engines.profile import PhaseSpec, Profile
 from ..model.launch import Launch
 from ..model.report import Report
 from ..model.sample import Sample
@@ -14,10 +14,11 @@ from ..model.watching import Moment
 from ..model.words import Phase
 from .assemble import assemble
 from .collectives import mark_mismatch
-from .history import History
+from .history import History, package_version
 from .judge import Judgement, judge
 from .links import Edge
 from .logbook import Logbook
+from .nearest import Beside
 from .pictures import picture
 from .structure import assume_waits
 from .timeline import timeline, why_not_more
@@ -32,11 +33,36 @@ class Diagnosis:
     gives the report that the live look gave.
     """
 
-    def __init__(self, root: int, profiles: Mapping[str, Profile] | None = None) -> None:
+    def __init__(
+        self,
+        root: int,
+        profiles: Mapping[str, Profile] | None = None,
+        on_line: Callable[[lines.Line, int | None, float | None, str], None] | None = None,
+    ) -> None:
         self.root = root
         self._profiles = profiles if profiles is not None else load.profiles()
         self.history = History()
+        self.beside: Beside | None = None  # the good starts that this one is held against
+        self.unmatched = ""  # why there are none
         self._logbook: Logbook | None = None
+        self._on_line = on_line
+
+    @property
+    def logbook(self) -> Logbook | None:
+        """What the logs said, None before the launch was recognised."""
+        return self._logbook
+
+    def order(self) -> tuple[PhaseSpec, ...]:
+        """The phases that this launch goes through."""
+        launch = self.history.launch
+        return phases.order(self._profiles[launch.engine], launch) if launch else ()
+
+    def version(self) -> str | None:
+        """Version of the engine, where arguments or packages told it."""
+        launch = self.history.launch
+        if launch is None:
+            return None
+        return launch.version or package_version(self.history, self._profiles[launch.engine])
 
     @property
     def launch(self) -> Launch | None:
@@ -55,9 +81,15 @@ class Diagnosis:
             # What was named turned out to be an engine (or another one) after an exec: its start is told from here on.
             self.root, self.history, self._logbook = found.root, History(), None
         if self._logbook is None:
-            self._logbook = Logbook(self._profiles[found.engine])
+            self._logbook = Logbook(self._profiles[found.engine], listener=self._on_line)
         self.history.add(sample, found)
         launch = self.history.launch or found
+        self._logbook.add(sample, launch, launch.version)
+
+    def read_log(self, launch: Launch, sample: Sample) -> None:
+        """Take in a log of a launch of which nothing else is left."""
+        self._logbook = self._logbook or Logbook(self._profiles[launch.engine], listener=self._on_line)
+        self.history.add(sample, launch)
         self._logbook.add(sample, launch, launch.version)
 
     def log_offsets(self) -> dict[str, int]:
@@ -92,7 +124,7 @@ class Diagnosis:
         return judge(view, pictures, edges, ended=ended)
 
     def _seen(self) -> tuple[View | None, list[Picture], list[Edge]]:
-        view = self._view()
+        view = self.view()
         if view is None:
             return None, [], []
         found = [picture(view, track) for _, track in sorted(self.history.tracks.items())]
@@ -113,10 +145,12 @@ class Diagnosis:
             return Moment(report)
         return Moment(report, timeline(view, judgement, seen), why_not_more=why_not_more(view, judgement))
 
-    def _view(self) -> View | None:
+    def view(self) -> View | None:
+        """All that judging needs, None before the launch was recognised."""
         launch = self.history.launch
         if launch is None or self._logbook is None:
             return None
         profile = self._profiles[launch.engine]
         arch = self.history.facts.arch if self.history.facts else ""
-        return View(self.history, self._logbook, profile, launch, phases.order(profile, launch), arch or "x86_64")
+        order = phases.order(profile, launch)
+        return View(self.history, self._logbook, profile, launch, order, arch or "x86_64", self.beside, self.unmatched)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field, fields, replace
 
+from ..engines.profile import Profile
 from ..model.launch import Launch, Member
 from ..model.sample import FileLock, HostFacts, Process, Ring, Sample, Socket, Stack, Thread, Unseen
 from . import floors
@@ -311,6 +312,15 @@ def moved_channels(before: Tick, now: Tick) -> list[str]:
         if read > floors.READ * seconds and read > floors.LARGE_READ * max(calls, 1):
             moved.append("reads")
     return moved
+
+
+def package_version(history: History, profile: Profile) -> str | None:
+    """The engine's version by the packages that a member can import."""
+    for track in history.tracks.values():
+        for package in profile.packages:
+            if track.process.packages and package in track.process.packages:
+                return track.process.packages[package]
+    return None
 
 
 def _children(launch: Launch) -> dict[int, set[int]]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..model.words import Certainty, Phase, Verdict
-from . import floors
+from . import compare, floors
 from .crash import first_to_end, oom
 from .links import Edge
 from .mechanisms import blind
@@ -58,22 +58,27 @@ def _judge(view: View, needed: Sequence[Picture], edges: Sequence[Edge], *, ende
     behind = furthest_behind(view, needed, edges)
     if behind is None:
         return Judgement("undecided", "hint", missing=("no needed member of the launch could be looked at",))
-    late = _overdue(view, needed, behind)
+    beside = compare.lateness(view, behind)
+    late = _overdue(view, needed, behind, beside)
     found = Judgement("undecided", "hint", behind=behind, phase=behind.phase, pending=bool(definite), overdue=late)
     who = f"{behind.member.label} (pid {behind.member.pid})"
     if behind.moving:
-        moves = (f"{who} moves: {', '.join(behind.channels)}",)
+        moves = (f"{who} moves: {', '.join(behind.channels)}", *([beside.words] if beside and beside.overdue else ()))
         return replace(found, verdict="slow" if late else "progressing", confidence="likely", reasons=moves)
     missing = _missing(view, behind)
     if missing:
         return replace(found, missing=missing)
-    watched = min(view.history.window, behind.quiet_s)
+    watched = min(view.history.window, behind.quiet_s, compare.since_phase(view))
     if watched < floors.STILL_S:
-        why = f"nothing of {who} moved for {watched:.0f} s, which is too short to call it still"
+        why = (
+            f"nothing of {who} and no phase of the start moved for {watched:.0f} s, which is too short to call it still"
+        )
         return replace(found, reasons=(why,), missing=("two looks 15 s apart" if ended else "more time",))
     culprits = culprits_of(needed, behind)
     reasons = [_said(one) for one in culprits]
     reasons.append(f"no progress and no work of {who} for {watched:.0f} s")
+    reasons += [beside.words] if beside and beside.overdue else []
+    reasons += [said for said in (_sibling(view, needed, behind), compare.familiar(view, behind)) if said]
     way = chain(edges, view.launch.root, behind.member.pid)
     if way:
         reasons.append(chain_words(way, behind.member.pid, {one.member.pid: one.member.label for one in needed}))
@@ -202,19 +207,24 @@ def culprits_of(needed: Sequence[Picture], behind: Picture) -> list[Picture]:
     return [behind, *(one for one in same if one is not behind)]
 
 
-def _overdue(view: View, needed: Sequence[Picture], behind: Picture) -> bool:
+def _overdue(view: View, needed: Sequence[Picture], behind: Picture, beside: compare.Lateness | None) -> bool:
+    """By its good starts, where some are on record; else by the ceiling of the engine's profile; or by a sibling rank."""
+    if beside is not None:
+        return beside.overdue or bool(_sibling(view, needed, behind))
     since = phase_since(view, behind)
     spec = next((one for one in view.order if one.id == behind.phase), None)
     if spec is not None and since is not None and since > spec.ceiling_s:
         return True
-    return behind.phase is not None and _passed_long_ago(view, needed, behind)
+    return bool(_sibling(view, needed, behind))
 
 
-def _passed_long_ago(view: View, needed: Sequence[Picture], behind: Picture) -> bool:
-    """Whether a sibling rank left this phase so long ago that waiting is no explanation.
+def _sibling(view: View, needed: Sequence[Picture], behind: Picture) -> str:
+    """A sentence where a sibling rank left this phase so long ago that waiting is no explanation, else "".
 
     Only a line that every rank prints tells that the other one has not come so far; otherwise its own stack must say so.
     """
+    if behind.phase is None:
+        return ""
     seen_there = behind.means.phase == behind.phase
     place = view.phases.index(behind.phase) if behind.phase in view.phases else -1
     for one in needed:
@@ -226,8 +236,8 @@ def _passed_long_ago(view: View, needed: Sequence[Picture], behind: Picture) -> 
                 passed = _wall_now(view) - at
                 took = _duration(view, one, behind.phase)
                 if passed > max(floors.SIBLING_S, 1.5 * took):
-                    return True
-    return False
+                    return f"{one.member.label} left phase {behind.phase} {passed:.0f} s ago, {behind.member.label} has not"
+    return ""
 
 
 def _duration(view: View, one: Picture, phase: Phase | None) -> float:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..engines import credit, lines
@@ -11,19 +11,17 @@ from ..engines.profile import Mark, Profile
 from ..model.launch import Launch, Member
 from ..model.sample import Log, Sample
 from ..model.words import Phase
+from .pace import Pace
+from .stamps import filled, zone
+from .templates import template
 from .tracebacks import Tracebacks
 
-_VOLATILE = re.compile(r"0x[0-9a-f]+|[0-9a-f]{12,}|\d+(?:[.,:]\d+)*|/\S+")
 _TAIL = 60
+_PACES = 32  # progress bars followed for each writer
 _FATAL = 100  # lines kept that announce the end
 _SAME = 4  # times that one mark is kept for a writer: a server that runs for hours repeats some
 _BARS = 200  # progress bars per writer
 _TEMPLATES = 20_000  # different lines remembered: more than any start prints, so the bound only serves hostile logs
-
-
-def template(text: str) -> str:
-    """A line with its volatile words (numbers, addresses, hashes, paths) out."""
-    return _VOLATILE.sub("#", text[:400])
 
 
 @dataclass
@@ -35,6 +33,7 @@ class Written:
     last_line_at: float | None = None  # wall clock by the line's own time, else when it was seen to be new
     last_new: float | None = None  # monotonic instant at which a line of a new template or a mark was seen
     bars: dict[str, lines.Bar] = field(default_factory=dict)  # template of a progress bar -> n of m
+    paces: dict[str, Pace] = field(default_factory=dict)  # the same template -> how fast it goes
     marked: dict[Phase, float] = field(default_factory=dict)  # phase -> monotonic instant of the look that read a mark
     seen_pid: bool = False  # its pid stood in a prefix
 
@@ -71,8 +70,16 @@ class Logbook:
     fatal: list[str] = field(default_factory=list)
     tracebacks: Tracebacks = field(default_factory=Tracebacks)
     chatter_at: float | None = None  # monotonic instant of the last line that only says "still waiting"
+    # Told of every line: the line, pid of its writer, wall clock (its own time, else that of the next one), template.
+    listener: Callable[[lines.Line, int | None, float | None, str], None] | None = None
+    gaps: bool = False  # some text of a log was never read
     nspids: dict[int, int] = field(default_factory=dict)  # pid in its own namespace -> pid on the host
     _templates: set[str] = field(default_factory=set)
+
+    @property
+    def templates(self) -> frozenset[str]:
+        """Templates of the lines of this launch that were read."""
+        return frozenset(self._templates)
 
     @property
     def traceback(self) -> lines.Traceback | None:
@@ -112,7 +119,7 @@ class Logbook:
         fresh: list[str] = []
         for chunk in state.log.chunks:
             if chunk.offset != state.next:
-                state.pending = ""
+                state.pending, self.gaps = "", True
             text = state.pending + chunk.text
             end = max(text.rfind("\n"), text.rfind("\r")) + 1
             state.pending = text[end:][-4096:]
@@ -125,18 +132,14 @@ class Logbook:
         reader = lines.reader(self.profile, version)
         year = _year(sample.at)
         times = [lines.timestamp(line, year) for line in fresh]
-        if state.skew is None and state.log.mtime is not None:
-            last = next((at for at in reversed(times) if at is not None), None)
-            if (
-                last is not None
-            ):  # the writer may be in another time zone: quarters of an hour are zones, the rest is age
-                state.skew = round((state.log.mtime - last) / 900) * 900
         root = launch.members.get(launch.root)
         started = sample.at - (sample.boot - root.start) if root else None
+        if state.skew is None:
+            state.skew = zone(times, state.log.mtime, started)
+        walls = filled([None if one is None else one + (state.skew or 0) for one in times], state.log.mtime)
         self.nspids = {one.nspid[-1]: pid for pid, one in sample.processes.items() if len(one.nspid) > 1}
         mine = []
-        for text, naive in zip(fresh, times, strict=True):
-            at = naive + (state.skew or 0) if naive is not None else None
+        for text, at in zip(fresh, walls, strict=True):
             if started is not None and at is not None and at < started - 5:
                 continue  # an earlier start wrote into the same file
             mine.append(text)
@@ -150,12 +153,14 @@ class Logbook:
         written.seen_pid = written.seen_pid or line.writer.pid is not None
         if line.message.strip():
             written.last_line, written.last_line_at = line.text, at if at is not None else written.last_line_at
+        shape = template(line.message)
+        if self.listener is not None:
+            self.listener(line, pid, at, shape)
         if line.fatal and len(self.fatal) < _FATAL:
             self.fatal.append(line.text)
         if line.mark is not None and sum(one is line.mark for one, _ in written.marks) < _SAME:
             written.marks.append((line.mark, at))
             written.marked.setdefault(line.mark.phase, now)
-        shape = template(line.message)
         new = shape not in self._templates
         if new and len(self._templates) < _TEMPLATES:
             self._templates.add(shape)
@@ -166,6 +171,8 @@ class Logbook:
             new = line.bar.done > written.bars.get(shape, lines.Bar(-1, 0)).done
             if shape in written.bars or len(written.bars) < _BARS:
                 written.bars[shape] = line.bar
+            if shape in written.paces or len(written.paces) < _PACES:
+                written.paces.setdefault(shape, Pace()).add(line.text, at)
         if new and seen is not None:
             written.last_new = seen
 

@@ -11,6 +11,7 @@ from ..model.sample import Socket, Stack
 from ..model.words import ROLES, Mechanism, Phase
 from .history import History
 from .logbook import Logbook, Written
+from .nearest import Beside
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ class View:
     launch: Launch
     order: tuple[PhaseSpec, ...]  # the phases that this launch goes through
     arch: str
+    beside: Beside | None = None  # the good starts that this one is held against
+    unmatched: str = ""  # why there are none
 
     @property
     def phases(self) -> tuple[Phase, ...]:

@@ -20,6 +20,8 @@ from . import exits, screen
 COMMANDS: dict[str, str] = {
     "diagnose": "Look once and say whether a launch is slow or stuck, where, and because of which rank.",
     "watch": "Follow a start until it is ready, hung or crashed; with -- COMMAND, start it, too.",
+    "record-baseline": "Record a good start, or merge a further one.",
+    "baselines": "List, show and compare the good starts on record.",
     "ps": "List the launches found here, their roles, ranks and phase.",
     "check": "Say what can be seen here, and how to see more.",
     "report": "Render a saved case again.",
@@ -83,7 +85,9 @@ def build(load: Callable[[str], bool]) -> typer.Typer:
     )
     app.callback()(_global_options)
     for name, purpose in COMMANDS.items():
-        function = importlib.import_module(f"hangdoc.cli.{name}").command if load(name) else _not_loaded
+        function = (
+            importlib.import_module(f"hangdoc.cli.{name.replace('-', '_')}").command if load(name) else _not_loaded
+        )
         app.command(name, short_help=purpose, help=None if load(name) else purpose)(function)
     return app
 

@@ -18,6 +18,7 @@ from ..session import target
 from ..session.casefile import CASE_SCHEMA, CaseWriter, Header
 from ..session.look import Look, Options
 from . import exits, screen
+from .good import baselines_of
 from .here import this_machine
 from .options import FailOn, Stacks, open_case
 from .replay import report_of_case
@@ -32,6 +33,12 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options from the signat
     pid: int = typer.Option(0, "--pid", help="The same as a PID target.", show_default=False),
     log: list[str] = typer.Option(
         [], "--log", help="A log of the launch that hangdoc does not find by itself. Repeatable."
+    ),
+    baseline: str = typer.Option(
+        "auto",
+        "--baseline",
+        metavar="NAME|FILE|auto|none",
+        help="The good start to hold it against; auto: the nearest.",
     ),
     stacks: Stacks = typer.Option(Stacks.auto, help="Python stacks with py-spy --nonblocking, which pauses nothing."),
     timeout: float = typer.Option(60.0, min=1.0, help="Seconds for the whole command."),
@@ -49,9 +56,11 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options from the signat
     form = screen.form_of(json=json, as_markdown=as_markdown)
     given = str(pid) if pid else target_
     if given and not (given.isascii() and given.isdigit()):
-        report = report_of_case(Path(given))
+        report = report_of_case(Path(given), baselines_of(baseline))
     else:
-        options = Options(stacks=stacks is Stacks.auto, logs=tuple(log), timeout_s=timeout)
+        options = Options(
+            stacks=stacks is Stacks.auto, logs=tuple(log), timeout_s=timeout, baselines=baselines_of(baseline)
+        )
         live = form == "text" and screen.colour()
         report = _look(int(given) if given else None, options, Path(save) if save else None, live=live)
     screen.show(report, form, verbose=verbose)

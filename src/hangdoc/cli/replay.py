@@ -8,10 +8,11 @@ from .. import __version__
 from ..analysis.diagnosis import Diagnosis
 from ..model.report import Report
 from ..session import casefile
+from ..session.comparing import Baselines
 from . import exits
 
 
-def report_of_case(path: Path) -> Report:
+def report_of_case(path: Path, baselines: Baselines | None = None) -> Report:
     """The report of a case file. Raises Stop with what is wrong with it."""
     try:
         header, samples = casefile.read(path)
@@ -28,4 +29,6 @@ def report_of_case(path: Path) -> Report:
         raise exits.Stop(str(error), "", exits.USAGE) from None
     if diagnosis.launch is None:
         raise exits.Stop(f"{path} holds no sample of a launch", "", exits.USAGE)
+    if baselines is not None:
+        baselines.attach(diagnosis)
     return diagnosis.report(__version__, mode="case")

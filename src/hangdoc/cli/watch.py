@@ -18,11 +18,13 @@ from ..model.watching import Event, Moment
 from ..session import target
 from ..session.casefile import Header
 from ..session.child import CannotStart, Child, default_log
+from ..session.comparing import Baselines
 from ..session.ending import end_launch
 from ..session.look import Options
 from ..session.outlets import Notifier, Textfile, run_with_report
 from ..session.watch import Watch, WatchOptions
 from . import exits, screen, voices
+from .good import baselines_of
 from .options import FailOn, Stacks, open_case
 
 _LINES_S = 0.5  # how often the command's output is looked at after the start
@@ -62,6 +64,12 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options from the signat
     textfile: str = typer.Option(
         "", "--textfile", metavar="FILE", help="Keep phase, age and verdict in a file for Prometheus."
     ),
+    baseline: str = typer.Option(
+        "auto",
+        "--baseline",
+        metavar="NAME|FILE|auto|none",
+        help="The good start to hold it against; auto: the nearest.",
+    ),
     stacks: Stacks = typer.Option(Stacks.auto, help="Python stacks with py-spy --nonblocking, which pauses nothing."),
     timeout: float = typer.Option(
         0.0, min=0.0, help="End the watch after so many seconds. 0: never.", show_default=False
@@ -89,6 +97,7 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options from the signat
     session.detach, session.on_hang, session.exec = detach, on_hang, exec_
     session.textfile = Textfile(Path(textfile)) if textfile else None
     session.stacks, session.timeout, session.save = stacks is Stacks.auto, timeout or None, save
+    session.baselines = baselines_of(baseline)
     session.fail_on = fail_on.value if fail_on else None
     return session.run()
 
@@ -104,6 +113,7 @@ class _Session:
         self.exec = ""
         self.textfile: Textfile | None = None
         self.stacks = True
+        self.baselines: Baselines | None = None
         self.timeout: float | None = None
         self.save = ""
         self.fail_on: exits.FailOn | None = None
@@ -129,7 +139,7 @@ class _Session:
             # The command's log is named, too: once it has ended, no descriptor tells of it.
             logs = (str(self.child.log),) if self.child else (self.log,) if self.log else ()
             options = WatchOptions(
-                Options(self.stacks, logs),
+                Options(self.stacks, logs, baselines=self.baselines),
                 self.timeout,
                 self.child is not None,
                 self.child.pid if self.child else self.named,

@@ -27,6 +27,7 @@ _MONTHS, _DAYS = range(1, 13), range(1, 32)
 # These are plain `re`: they are ours, begin at the start or at a rare character, and nest no repetition.
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 _ENDS = re.compile(r"\r\n|\n|\r")
+_GLUED = re.compile(r"(/it\]|it/s\])(?=[\[(\w])")  # another process wrote behind a progress bar
 _LEVEL = re.compile(
     r"(?:INFO|WARNING|WARN|ERROR|DEBUG|CRITICAL):? +(?:\d\d-\d\d \d\d:\d\d:\d\d )?(?:\[[\w./<>-]{1,200}:\d+\] ?)?"
 )
@@ -84,6 +85,8 @@ def split(text: str) -> list[str]:
     """Lines, ended by a line feed or by the carriage return of a progress bar; colours removed, bounded."""
     if "\x1b" in text:
         text = _ESCAPE.sub("", text)
+    if "it/s]" in text or "/it]" in text:
+        text = _GLUED.sub(r"\1\n", text)
     lines = _ENDS.split(text) if "\r" in text else text.split("\n")
     if not lines[-1]:
         lines.pop()

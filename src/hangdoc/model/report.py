@@ -45,6 +45,7 @@ class PhaseNow:
     ordinal: int = 0  # counted from 1
     of: int = 0
     next_line: Optional[str] = None  # what a good start prints next
+    basis: str = ""  # what `expected_s` rests on: a baseline and its runs, or the ceiling of the engine's profile
 
 
 @dataclass(frozen=True)
@@ -217,8 +218,13 @@ class BaselineRow:
     name: str
     distance: List[str] = field(default_factory=list)
     phases: List[BaselinePhase] = field(default_factory=list)
-    missing_lines: List[str] = field(default_factory=list)
-    extra_lines: List[str] = field(default_factory=list)
+    missing_lines: List[str] = field(default_factory=list)  # templates that every good start had printed by now
+    extra_lines: List[str] = field(default_factory=list)  # templates that no good start printed
+    runs: int = 0  # good starts that it rests on
+    kind: str = "recorded"  # recorded | published
+    overdue_line: Optional[str] = None  # template that should come next
+    overdue_by_s: Optional[float] = None  # how late it is; negative: not due yet
+    facts: List[str] = field(default_factory=list)  # totals beside those of the good starts, one sentence each
 
 
 @dataclass(frozen=True)

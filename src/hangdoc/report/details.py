@@ -146,6 +146,10 @@ def _phases(report: Report) -> Iterator[RenderableType]:
         for row in report.baseline.phases
     )
     yield from _table(f"Beside the baseline {clean(report.baseline.name, 80)}", ("phase", "now", "p50", "p95"), rows)
+    yield from _lines(
+        "Lines that good starts had printed by now", (f"  {line}" for line in report.baseline.missing_lines)
+    )
+    yield from _lines("Lines that no good start printed", (f"  {line}" for line in report.baseline.extra_lines))
     yield from _lines("The baseline differs in", (f"  {line}" for line in report.baseline.distance))
 
 

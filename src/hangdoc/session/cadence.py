@@ -50,6 +50,7 @@ class Cadence:
     _stuck: int | None = None  # who was behind and still when the surroundings were last looked at
     _stacks_at: dict[int, float] = field(default_factory=dict)
     _environ: bool = False
+    _packages: bool = False
 
     def saw(self, tracks: Mapping[int, Track], needed: Iterable[int]) -> list[int]:
         """Take note of a tick. Returns those needed members that have just become still."""
@@ -88,6 +89,9 @@ class Cadence:
         if not self._environ and tracks:
             self._environ = True
             probes.append("environ")
+        elif not self._packages and tracks:  # not at first: reading them takes longer than all else
+            self._packages = True
+            probes.append("packages")
         looked = {pid for pid in alive if now - self.still.get(pid, now - FRESH_S - 1) <= FRESH_S}
         decoded = {pid for pid in alive if pid in pending}
         if now - self._threads_at >= THREADS_S:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from ..analysis.diagnosis import Diagnosis
 from ..analysis.judge import Judgement
@@ -16,7 +17,7 @@ from ..hosts.channel import Channel
 from ..model.ask import Ask, HealthAsk
 from ..model.launch import Launch
 from ..model.sample import Sample
-from .casefile import CaseWriter
+from .comparing import Baselines
 
 LOOK_S = 15.5  # a look lasts at most so long
 SLOW_EVERY_S = (
@@ -24,6 +25,14 @@ SLOW_EVERY_S = (
 )
 _ALWAYS = ("processes", "threads", "logs")
 _SLOWLY = ("fds", "sockets", "host")
+_TELLING = frozenset({"scan", "fds", "host", "packages"})  # probes that tell of the configuration
+
+
+class Sink(Protocol):
+    """Where the samples of a look go, too: a case, a recorder."""
+
+    def add(self, sample: Sample) -> None:
+        """Take one sample; OSError ends it."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +42,7 @@ class Options:
     stacks: bool = True
     logs: tuple[str, ...] = ()
     timeout_s: float = 60.0
+    baselines: Baselines | None = None  # the good starts to hold it against
 
 
 def find_pyspy() -> str | None:
@@ -45,7 +55,7 @@ class Look:
     """Looks at one launch through one channel and feeds a Diagnosis; a case is written when one is given."""
 
     def __init__(
-        self, channel: Channel, launch: Launch, first: Sample, options: Options, case: CaseWriter | None = None
+        self, channel: Channel, launch: Launch, first: Sample, options: Options, case: Sink | None = None
     ) -> None:
         self.channel = channel
         self.launch = launch
@@ -56,7 +66,6 @@ class Look:
         self._id = 0
         self._slow_at = float("-inf")
         self._environ_asked = False
-        self._packages_asked = False
         self._pyspy = find_pyspy() if options.stacks else None
         self._keep(first)
 
@@ -84,16 +93,16 @@ class Look:
         window = self.diagnosis.history.window
         return judgement.verdict in ("progressing", "slow") and not judgement.pending and window >= 2.0
 
-    def tick(self, *, stacks: bool, budget_s: float) -> None:
-        """One tick: the probes that are due."""
+    def tick(self, *, stacks: bool, budget_s: float, all_probes: bool = False) -> None:
+        """One tick: the probes that are due, or all of them."""
         now = time.monotonic()
         probes = list(_ALWAYS)
-        if now - self._slow_at >= SLOW_EVERY_S:
+        if all_probes or now - self._slow_at >= SLOW_EVERY_S:
             self._slow_at = now
             probes += [*_SLOWLY, "health"]
         if not self._environ_asked:
             self._environ_asked = True
-            probes.append("environ")
+            probes += ["environ", "packages"]  # the version, too: it says which good starts are comparable
         if stacks and self.options.stacks:
             probes.append("stacks")
         self.ask(tuple(probes), min(budget_s, 10.0))
@@ -151,6 +160,8 @@ class Look:
         others = tuple(one for one in sample.unseen if one.probe == "scan")  # of other people's processes
         sample = replace(sample, unseen=[one for one in sample.unseen if one not in others])
         self.diagnosis.add(sample)
+        if self.options.baselines is not None and _TELLING & set(sample.probes):
+            self.options.baselines.attach(self.diagnosis)
         launch = self.diagnosis.launch
         if self.case is None or launch is None:
             return

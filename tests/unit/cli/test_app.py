@@ -48,7 +48,9 @@ def test_help_names_every_command() -> None:
         assert purpose.split()[0] in done.stdout
 
 
-@pytest.mark.parametrize("name", [name for name in app.COMMANDS if importlib.util.find_spec(f"hangdoc.cli.{name}")])
+@pytest.mark.parametrize(
+    "name", [name for name in app.COMMANDS if importlib.util.find_spec(f"hangdoc.cli.{name.replace('-', '_')}")]
+)
 def test_every_command_explains_itself(name: str) -> None:
     done = _call(name, "--help")
     assert done.returncode == 0, done.stderr
@@ -103,7 +105,7 @@ def test_output_that_the_terminal_cannot_show_is_escaped() -> None:
 
 
 @pytest.mark.skipif(
-    not all(importlib.util.find_spec(f"hangdoc.cli.{name}") for name in app.COMMANDS),
+    not all(importlib.util.find_spec(f"hangdoc.cli.{name.replace('-', '_')}") for name in app.COMMANDS),
     reason="not every command is there yet",
 )
 @pytest.mark.parametrize(("typed", "offered"), [("hangdoc di", "diagnose"), ("hangdoc demo --", "--good")])

@@ -283,3 +283,11 @@ def test_a_traceback_cut_off_names_no_exception() -> None:
 def test_tracebacks_stay_inside_the_text(lines: list[str]) -> None:
     for one in tracebacks(lines, VLLM):
         assert 0 <= one.start < one.end <= len(lines)
+
+
+def test_what_another_process_wrote_behind_a_bar_is_a_line_of_its_own() -> None:
+    bar = "Loading shards: 100% Completed | 7/7 [00:00<00:00, 139.12it/s]"
+    line = "[2026-11-29 16:31:22 TP1] Load weight end. elapsed=0.09 s"
+    assert split(f"{bar}{line}\n") == [bar, line]
+    slow = bar.replace("139.12it/s", "4.88s/it")
+    assert split(f"{slow}(Worker_TP1 pid=7) INFO x\n{bar}\n") == [slow, "(Worker_TP1 pid=7) INFO x", bar]

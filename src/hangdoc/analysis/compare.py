@@ -1,0 +1,250 @@
+"""A start held against good ones: phases, lines, counts, and whether it is overdue. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ..engines.profile import PhaseSpec
+from ..model import report as r
+from ..model.baseline import Baseline, BaselineLine, WaitSignature
+from ..model.words import Phase
+from . import progression, quantiles
+from .nearest import Beside
+from .view import Picture, View
+
+_ROWS = 20  # missing and extra lines shown
+_APART_S = 5.0  # lines of several processes that came within so much of each other may come in another order
+
+
+@dataclass(frozen=True)
+class Lateness:
+    """How long the member furthest behind has been where it is, and how long it may be."""
+
+    now_s: float
+    after_s: float  # then it is overdue
+    words: str  # for people, with the runs that it rests on
+
+    @property
+    def overdue(self) -> bool:
+        """Whether it has been there for too long."""
+        return self.now_s > self.after_s
+
+
+def started(view: View) -> float | None:
+    """Wall clock at which the root process started."""
+    root, last = view.launch.members.get(view.launch.root), view.history.last
+    return last.at - (last.boot - root.start) if root and last else None
+
+
+def lateness(view: View, behind: Picture) -> Lateness | None:
+    """Whether `behind` is overdue by the baseline: in the phase that its own log marks put it into, or the start as a whole.
+
+    None where no baseline that may decide is at hand, or it does not know this phase and this start is within its time.
+    """
+    beside, began = view.beside, started(view)
+    if beside is None or not beside.comparable or began is None or view.history.last is None:
+        return None
+    now = view.history.last.at - began
+    runs = quantiles.known(one.ready_s for one in beside.baseline.runs)
+    whole = None
+    if runs:
+        bound = quantiles.overdue_after(runs, beside.scale)
+        whole = Lateness(now, bound, _words(beside, "the whole start", now, runs))
+        if whole.overdue:
+            return whole
+    reached = progression.spans(
+        view.order,
+        progression.moments(view.written(behind.member), began),
+        max(0.0, behind.member.start - view.launch.members[view.launch.root].start),
+        None,
+    )
+    if not reached:
+        return whole
+    took = _took(beside.baseline, behind.member.label, behind.member.role, reached[-1].phase)
+    if not took:
+        return None
+    since = reached[-1].seconds(now)
+    words = _words(beside, f"phase {reached[-1].phase} of {behind.member.label}", since, took)
+    return Lateness(since, quantiles.overdue_after(took, beside.scale), words)
+
+
+def expected_s(view: View, spec: PhaseSpec) -> float:
+    """Seconds after which a phase of the launch is overdue: by its good starts, else the ceiling of the profile."""
+    if view.beside is not None and view.beside.comparable:
+        for phase in view.beside.baseline.phases:
+            took = quantiles.known(phase.duration_s)
+            if phase.id == spec.id and took:
+                return quantiles.overdue_after(took, view.beside.scale)
+    return spec.ceiling_s
+
+
+def _took(baseline: Baseline, label: str, role: str, phase: Phase) -> list[float]:
+    """How long a member was in a phase in the good starts: this member, else the slowest of its role."""
+    for row in baseline.phases:
+        if row.id == phase:
+            same = row.dwell_s.get(label)
+            if same:
+                return quantiles.known(same)
+            others = [values for name, values in row.dwell_s.items() if name.partition(" ")[0] == role]
+            by_run = [max((v for v in run if v is not None), default=None) for run in zip(*others, strict=False)]
+            return quantiles.known(by_run)
+    return []
+
+
+def _words(beside: Beside, what: str, now: float, took: Sequence[float]) -> str:
+    count = len(took)
+    runs = "one good start" if count == 1 else f"{count} good starts"
+    trust = "; one run alone says little" if count == 1 else ""
+    longest = "less than 1 s" if took[-1] < 1 else f"{took[-1]:.0f} s" if count == 1 else f"at most {took[-1]:.0f} s"
+    return f"{what} has lasted {now:.0f} s and took {longest} in {runs} (baseline {beside.baseline.name}{trust})"
+
+
+def familiar(view: View, one: Picture) -> str:
+    """A sentence where a member waits just as it does in good starts of the same phase; it clears nobody."""
+    beside = view.beside
+    if beside is None or one.phase is None:
+        return ""
+    function = one.stack.frames[0].function if one.stack and one.stack.frames else ""
+    signature = WaitSignature(one.member.role, one.phase, one.mechanism, function)
+    if not function or signature not in beside.baseline.waits:
+        return ""
+    return f"{one.member.label} waits in {function} in this phase in good starts, too: how it waits proves nothing, how long does"
+
+
+def since_phase(view: View) -> float:
+    """Seconds since any member entered a further phase, by the marks in the log; for ever where none is timed.
+
+    Whose turn has only just come was still before for a good reason: it waited for the others.
+    """
+    began, last = started(view), view.history.last
+    if began is None or last is None:
+        return float("inf")
+    writers = (*view.logbook.by_member.values(), view.logbook.others)
+    entered = [progression.spans(view.order, progression.moments(one, began), 0.0, None)[-1:] for one in writers]
+    times = [one[0].start for one in entered if one and one[0].start > 0]
+    return last.at - began - max(times) if times else float("inf")
+
+
+def row(view: View, behind: Picture | None) -> r.BaselineRow | None:
+    """This start beside the baseline, for the report."""
+    beside, began = view.beside, started(view)
+    if beside is None or began is None or view.history.last is None:
+        return None
+    base = beside.baseline
+    now = view.history.last.at - began
+    seen = _phases_now(view, began)
+    rows = []
+    for phase in base.phases:
+        took = quantiles.known(phase.duration_s)
+        if took:
+            rows.append(
+                r.BaselinePhase(
+                    phase.id, seen.get(phase.id), quantiles.quantile(took, 0.5), quantiles.quantile(took, 0.95)
+                )
+            )
+    missing = _missing(view, base)
+    due = overdue_line(view, base, behind)
+    return r.BaselineRow(
+        base.name,
+        [one.words for one in beside.differences],
+        rows,
+        [one.text for one in missing[:_ROWS]],
+        _extra(view, base)[:_ROWS] if behind is not None else [],  # a server that is ready prints requests
+        len(base.runs),
+        base.provenance.kind,
+        due[0].text if due else None,
+        round(due[1], 1) if due else None,
+        list(_facts(view, base, now)),
+    )
+
+
+def _phases_now(view: View, began: float) -> dict[Phase, float]:
+    now = (view.history.last.at if view.history.last else 0.0) - began
+    ready = progression.ready_at((*view.logbook.by_member.values(), view.logbook.others), began)
+    found = progression.front(view.order, view.logbook.by_member, view.logbook.others, began, ready)
+    return {one.phase: round(one.seconds(now), 1) for one in found}
+
+
+def _always(base: Baseline) -> list[BaselineLine]:
+    """Lines that every good start printed, in the order of their first times."""
+    always = [one for one in base.lines if one.first_s and all(at is not None for at in one.first_s)]
+    return sorted(always, key=_middle)
+
+
+def _middle(line: BaselineLine) -> float:
+    return quantiles.quantile(quantiles.known(line.first_s), 0.5)
+
+
+def _missing(view: View, base: Baseline) -> list[BaselineLine]:
+    """Lines that every good start had printed well before the last line that this one printed, too."""
+    if view.logbook.gaps:
+        return []
+    have = view.logbook.templates
+    always = _always(base)
+    reached = max((_middle(one) for one in always if one.text in have), default=0.0)
+    return [one for one in always if one.text not in have and max(quantiles.known(one.first_s)) + _APART_S < reached]
+
+
+def _extra(view: View, base: Baseline) -> list[str]:
+    known = {one.text for one in base.lines}
+    return sorted(view.logbook.templates - known - {""}) if known else []
+
+
+def overdue_line(view: View, base: Baseline, behind: Picture | None) -> tuple[BaselineLine, float] | None:
+    """The line that should come next and how many seconds late it is, negative when it is not due yet.
+
+    Of the member furthest behind where the baseline knows lines of its role, else of anyone; measured from the last
+    line of this start that the good ones have, too.
+    """
+    have, always = view.logbook.templates, _always(base)
+    seen = [one for one in always if one.text in have]
+    if not seen or view.logbook.gaps:
+        return None
+    last = seen[-1]
+    ahead = [one for one in always if one.text not in have and _middle(one) >= _middle(last)]
+    mine = [one for one in ahead if behind is not None and one.role == behind.member.role]
+    nxt = next(iter(mine or ahead), None)
+    written = [one.last_line_at for one in (*view.logbook.by_member.values(), view.logbook.others) if one.last_line_at]
+    if nxt is None or not written or view.history.last is None:
+        return None
+    since = view.history.last.at - max(written)
+    return nxt, since - max(0.0, _middle(nxt) - _middle(last))
+
+
+def _facts(view: View, base: Baseline, now: float) -> Iterator[str]:
+    """Totals beside those of the good starts, one sentence each."""
+    lines = [one.log.lines for one in view.logbook.states.values() if one.log.lines is not None]
+    sizes = [one.log.size for one in view.logbook.states.values() if one.log.size is not None]
+    if lines and sizes:
+        then = _waypoints(base)
+        if then:
+            yield f"log: {sum(lines)} lines and {sum(sizes):,} bytes now; in good starts {then}"
+    times = quantiles.known(one.ready_s for one in base.runs)
+    if times:
+        yield f"age: {now:.0f} s now; good starts were ready after {_range(times)} s"
+    for one in base.processes:
+        here = sum(
+            member.role == one.role and view.history.tracks[pid].gone is None
+            for pid, member in view.launch.members.items()
+            if pid in view.history.tracks
+        )
+        if here != one.processes:
+            yield f"processes: {here} of role {one.role} now, {one.processes} in good starts when ready"
+
+
+def _waypoints(base: Baseline) -> str:
+    words = []
+    for phase in base.phases:
+        lines = quantiles.known(phase.lines)
+        if lines and phase.id in ("weight-load", "post-load", "kv-cache"):
+            words.append(f"{_range(lines)} at the end of {phase.id}")
+    total = quantiles.known(one.lines for one in base.runs)
+    if total:
+        words.append(f"{_range(total)} when ready")
+    return ", ".join(words)
+
+
+def _range(values: Sequence[float]) -> str:
+    low, high = f"{values[0]:.0f}", f"{values[-1]:.0f}"
+    return low if low == high else f"{low} to {high}"

@@ -1,0 +1,148 @@
+"""Which recorded start is nearest to this one, in what they differ, and what that means for the expectation. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..engines.phases import exists
+from ..engines.profile import Profile
+from ..model.baseline import Baseline, Configuration
+
+_SIZES = {
+    "tensor-parallel-size": "tensor parallel size",
+    "pipeline-parallel-size": "pipeline parallel size",
+    "data-parallel-size": "data parallel size",
+}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One difference between two configurations."""
+
+    words: str  # what differs and what it means
+    apart: bool  # durations of one say nothing about the other
+    weight: int
+
+
+@dataclass(frozen=True)
+class Beside:
+    """The good starts that a launch is held against."""
+
+    baseline: Baseline
+    differences: tuple[Difference, ...] = ()
+    scale: float = 1.0  # how much longer things may take here, where a difference states why
+
+    @property
+    def comparable(self) -> bool:
+        """Whether its durations may decide that this start is overdue."""
+        return not any(one.apart for one in self.differences)
+
+    @property
+    def distance(self) -> int:
+        """Small is near."""
+        return sum(one.weight for one in self.differences)
+
+
+def hold(baseline: Baseline, now: Configuration, profile: Profile) -> Beside:
+    """This configuration held against a baseline's."""
+    then = baseline.configuration
+    if then.engine != now.engine:
+        words = f"it is a start of {then.engine}, this one is {now.engine}: nothing can be compared"
+        return Beside(baseline, (Difference(words, apart=True, weight=1000),))
+    found = [*_identity(then, now), *_hardware(then, now), *_phases(then, now, profile), *_arguments(then, now)]
+    return Beside(baseline, tuple(found), _scale(then, now))
+
+
+def nearest(candidates: Iterable[Baseline], now: Configuration, profile: Profile) -> list[Beside]:
+    """Baselines of this engine, nearest first; recorded ones before published ones, more runs before fewer."""
+    held = [hold(one, now, profile) for one in candidates if one.configuration.engine == now.engine]
+    return sorted(
+        held,
+        key=lambda one: (
+            not one.comparable,
+            one.distance,
+            one.baseline.provenance.kind != "recorded",
+            -len(one.baseline.runs),
+            one.baseline.name,
+        ),
+    )
+
+
+def _identity(then: Configuration, now: Configuration) -> Iterable[Difference]:
+    if not _same_model(then.model, now.model):
+        yield Difference(
+            f"model {now.model or '?'} here, {then.model or '?'} then: durations say nothing", apart=True, weight=50
+        )
+    for name, words in _SIZES.items():
+        here, there = now.args.get(name, "1"), then.args.get(name, "1")
+        if here != there:
+            yield Difference(f"{words} {here} here, {there} then: durations say nothing", apart=True, weight=20)
+    if then.hosts != now.hosts:
+        yield Difference(f"{now.hosts} hosts here, {then.hosts} then: durations say nothing", apart=True, weight=20)
+    if then.version and now.version and then.version != now.version:
+        minor = then.version.split(".")[:2] != now.version.split(".")[:2]
+        yield Difference(
+            f"version {now.version} here, {then.version} then: lines and phases may differ",
+            apart=False,
+            weight=4 if minor else 1,
+        )
+    elif not now.version or not then.version:
+        yield Difference("version not known on both sides", apart=False, weight=1)
+
+
+def _same_model(one: str | None, other: str | None) -> bool:
+    """Whether two names may mean one model: a local copy has lost the organisation in front of the name."""
+    if one is None or other is None or one == other:
+        return one == other
+    short = ("/" not in one) or ("/" not in other)
+    return short and one.rpartition("/")[2].lower() == other.rpartition("/")[2].lower()
+
+
+def _hardware(then: Configuration, now: Configuration) -> Iterable[Difference]:
+    here, there = now.hardware, then.hardware
+    cpu = ("none", "none")
+    kinds = (here.accelerator, there.accelerator)
+    if all(kinds) and kinds != cpu and "none" in kinds:
+        yield Difference(
+            f"accelerator {here.accelerator} here, {there.accelerator} then: durations say nothing",
+            apart=True,
+            weight=20,
+        )
+    elif here.accelerators and there.accelerators and here.accelerators != there.accelerators:
+        words = f"{here.accelerators} accelerators seen here, {there.accelerators} then: durations may differ"
+        yield Difference(words, apart=False, weight=3)
+    if here.arch and there.arch and here.arch != there.arch:
+        yield Difference(f"machine {here.arch} here, {there.arch} then: durations may differ", apart=False, weight=3)
+    if here.cpus and there.cpus and here.cpus != there.cpus:
+        slower = here.cpus < there.cpus
+        words = f"{here.cpus} CPUs here, {there.cpus} then: expect a {'slower' if slower else 'faster'} start"
+        yield Difference(words, apart=False, weight=1)
+
+
+def _scale(then: Configuration, now: Configuration) -> float:
+    """A start on CPUs takes longer on fewer of them, at most in proportion."""
+    here, there = now.hardware, then.hardware
+    if here.accelerator == there.accelerator == "none" and here.cpus and there.cpus:
+        return max(1.0, there.cpus / here.cpus)
+    return 1.0
+
+
+def _phases(then: Configuration, now: Configuration, profile: Profile) -> Iterable[Difference]:
+    for spec in profile.phases:
+        here, there = exists(spec, now.args), exists(spec, then.args)
+        if here != there:
+            what = "expect a longer start" if here else "expect a faster start"
+            only = "only here" if here else "not here"
+            yield Difference(f"phase {spec.id} is {only}, by the arguments: {what}", apart=False, weight=2)
+
+
+def _arguments(then: Configuration, now: Configuration) -> Iterable[Difference]:
+    for name in sorted({*then.args, *now.args} - {*_SIZES, "nnodes"}):
+        here, there = now.args.get(name), then.args.get(name)
+        if here != there:
+            yield Difference(f"--{name}: {_said(here)} here, {_said(there)} then", apart=False, weight=1)
+
+
+def _said(value: str | None) -> str:
+    return "left out" if value is None else value or "given"

@@ -1,0 +1,28 @@
+"""Quantiles of few figures, and when a start is overdue by them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+MARGIN_S = 30.0
+FACTOR, FEW_FACTOR, FEW = 1.5, 2.0, 5  # below five runs the longest of them says little
+
+
+def known(values: Iterable[float | None]) -> list[float]:
+    """The values that are there, ascending."""
+    return sorted(one for one in values if one is not None)
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The quantile of ascending values, linear between two of them (type 7 of Hyndman and Fan)."""
+    place = (len(values) - 1) * share
+    low = int(place)
+    high = min(low + 1, len(values) - 1)
+    return values[low] + (values[high] - values[low]) * (place - low)
+
+
+def overdue_after(values: Sequence[float], scale: float = 1.0) -> float:
+    """Seconds after which something that took so long in good starts is overdue: max(p95 + 30 s, 1.5 x longest), 2 x below
+    five runs. `scale`: how much longer it may take here for a stated reason."""
+    factor = FEW_FACTOR if len(values) < FEW else FACTOR
+    return scale * max(quantile(values, 0.95) + MARGIN_S, factor * values[-1])

@@ -1,0 +1,1 @@
+"""Good starts on record: record, merge, keep. Comparing is `analysis`, the form is `model.baseline`."""

@@ -1,0 +1,67 @@
+"""Which good starts a launch is held against: named, or the nearest on record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..analysis import nearest
+from ..analysis.configuration import configuration
+from ..analysis.diagnosis import Diagnosis
+from ..analysis.nearest import Beside
+from ..baselines import store
+from ..engines import load
+from ..model.baseline import Baseline, Configuration
+
+AUTO, NONE = "auto", "none"
+
+
+@dataclass
+class Baselines:
+    """`wanted` is "auto", "none", a name or a file. Raises store.BaselineError where that cannot be read."""
+
+    wanted: str = AUTO
+
+    def __post_init__(self) -> None:
+        """Read what was named; of the others only the heads, when they are needed."""
+        self._named = None if self.wanted in (AUTO, NONE) else store.read(store.find(self.wanted))
+        self._heads: list[tuple[Baseline, str]] | None = None
+        self._last: tuple[Configuration, Beside | None, str] | None = None
+
+    def attach(self, diagnosis: Diagnosis) -> None:
+        """Give the diagnosis the good starts that are nearest to what it has seen so far."""
+        launch = diagnosis.launch
+        if self.wanted == NONE or launch is None or launch.engine not in load.ENGINES:
+            return
+        now = configuration(diagnosis.history, launch, diagnosis.version())
+        if self._last is None or self._last[0] != now:
+            self._last = (now, *self._choose(now))
+        _, diagnosis.beside, diagnosis.unmatched = self._last
+
+    def _choose(self, now: Configuration) -> tuple[Beside | None, str]:
+        profile = load.profiles()[now.engine]
+        if self._named is not None:
+            return nearest.hold(self._named, now, profile), ""
+        if self._heads is None:
+            self._heads = list(_heads())
+        found = nearest.nearest([head for head, _ in self._heads], now, profile)
+        if not found:
+            return None, f"no good start of {profile.name} is on record"
+        best = found[0]
+        if not best.comparable:
+            why = next(one.words for one in best.differences if one.apart)
+            return None, f"no recorded start matches; the nearest, {best.baseline.name}: {why}"
+        path = next(path for head, path in self._heads if head is best.baseline)
+        try:
+            return nearest.hold(store.read(store.find(path)), now, profile), ""
+        except store.BaselineError as error:
+            return None, str(error)
+
+
+def _heads() -> list[tuple[Baseline, str]]:
+    found = []
+    for path in store.names().values():
+        try:
+            found.append((store.read_head(path), str(path)))
+        except store.BaselineError:
+            continue  # `hangdoc baselines list` tells of it
+    return found

@@ -1,0 +1,73 @@
+"""Time left of a progress bar: right for a steady load, none where it cannot be known."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hangdoc.analysis.pace import Pace
+
+
+def bar(done: int, total: int, elapsed: float) -> str:
+    """A line as tqdm prints it."""
+    minutes, seconds = divmod(int(elapsed), 60)
+    hours, minutes = divmod(minutes, 60)
+    clock = f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes:02}:{seconds:02}"
+    share = f"{100 * done // total:3}% Completed | {done}/{total}"
+    return f"Loading safetensors checkpoint shards: {share} [{clock}<00:00,  4.88s/it]"
+
+
+def watched(times: list[float], total: int) -> Pace:
+    pace = Pace()
+    for done, elapsed in enumerate(times):
+        pace.add(bar(done, total, elapsed), 1000.0 + elapsed)
+    return pace
+
+
+@given(st.floats(2.0, 120.0), st.integers(6, 200))
+def test_half_way_through_a_steady_load_the_time_left_is_right(step: float, total: int) -> None:
+    half = total // 2
+    pace = watched([step * number for number in range(half + 1)], total)
+    left = pace.left(1000.0 + step * half)
+    assert left is not None
+    assert left[0] == pytest.approx(step * (total - half), rel=0.25)
+    assert left[1] <= left[0] <= left[2] + 1e-6 or left[1] <= left[2]
+
+
+@given(st.lists(st.floats(4.0, 8.0), min_size=4, max_size=40))
+def test_uneven_steps_give_a_spread_that_holds_the_estimate(steps: list[float]) -> None:
+    times = [sum(steps[:number]) for number in range(len(steps) + 1)]
+    pace = watched(times, 2 * len(steps))
+    left = pace.left(1000.0 + times[-1])
+    assert left is not None
+    assert left[0] == pytest.approx(sum(steps), rel=0.5)
+    assert left[1] <= left[2]
+
+
+def test_before_two_steps_nothing_is_known() -> None:
+    assert watched([0.0], 8).left(1001.0) is None
+    assert Pace().left(1.0) is None
+
+
+def test_a_step_that_lasts_far_too_long_says_nothing_about_the_rest() -> None:
+    pace = watched([0.0, 5.0, 10.0, 15.0], 8)
+    assert pace.left(1016.0) is not None
+    assert pace.left(1015.0 + 60.0) is None
+    assert not pace.moved(1015.0 + 60.0)
+    assert pace.words(1015.0 + 60.0) == "3 of 8"
+
+
+def test_a_second_bar_of_the_same_form_starts_anew() -> None:
+    pace = watched([0.0, 5.0, 10.0], 8)
+    pace.add(bar(0, 8, 0), 1020.0)
+    assert pace.rate() is None
+    pace.add(bar(1, 8, 2), 1022.0)
+    assert pace.rate() == 0.5
+
+
+@given(st.text(max_size=80))
+def test_any_text_is_harmless(text: str) -> None:
+    pace = Pace()
+    pace.add(text, 1.0)
+    pace.left(2.0)
