@@ -24,6 +24,7 @@ class Ask:
     pids: Tuple[int, ...] = ()  # members known so far; their descendants are always added
     stack_pids: Tuple[int, ...] = ()  # members whose Python stacks are wanted; empty = all members
     thread_pids: Tuple[int, ...] = ()  # members whose threads, fds are wanted; empty = all members
+    deep_pids: Tuple[int, ...] = ()  # members that `glance`, `native` and `strace` look at; empty = none
     logs: Tuple[str, ...] = ()  # further log files (--log)
     log_offsets: Dict[str, int] = field(default_factory=dict)  # path -> first byte wanted
     health: List[HealthAsk] = field(default_factory=list)
