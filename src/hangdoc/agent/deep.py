@@ -103,7 +103,7 @@ def _strace(root: str, process: Process, _: Optional[str], limit_s: float, unsee
     guarded = _guarded(root, process, "strace", (tool, said, command), limit_s, unseen)
     if guarded is None:
         return {}
-    code, _, words = guarded.told
+    code, words = guarded.told[0], guarded.told[2]
     lines = text(words)
     trace = strace.summarise(lines, process.pid, guarded.step.wall_s, table)
     if code not in (None, 0) and not trace.calls:

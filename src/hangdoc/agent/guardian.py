@@ -19,15 +19,17 @@ from ..model.deep import DeepStep
 from ..model.sample import Process
 from ..probes import cgroups, pyspy
 from ..probes.calls import parse_syscall
-from ..probes.procfs import Folder, parse_status, text
 from ..probes.processes import pending_stop
+from ..probes.procfs import Folder, parse_status, text
 from ..probes.syscalls import NAME
 
 _SETTLE_S = 0.5  # a killed tracer lets its threads go a little later
 _STOPPED = "Tt"
 # Calls that returned EINTR to the program when a tracer attached (the last five only with a time-out on the socket);
 # all others tried are restarted by the kernel.
-_ENDED_EARLY = frozenset(("epoll_wait", "epoll_pwait", "epoll_pwait2", "semop", "semtimedop", "rt_sigtimedwait", "io_uring_enter"))  # fmt: skip
+_ENDED_EARLY = frozenset(
+    ("epoll_wait", "epoll_pwait", "epoll_pwait2", "semop", "semtimedop", "rt_sigtimedwait", "io_uring_enter")
+)
 _ENDED_WITH_TIMEOUT = frozenset(("recvfrom", "recvmsg", "recvmmsg", "accept", "accept4"))
 
 
@@ -113,7 +115,7 @@ class _Clock:
         self.looks = self.stopped = 0
         self._last: Optional[Tuple[float, bool]] = None
 
-    def __call__(self, tool: int) -> None:
+    def __call__(self) -> None:
         """One look; the time since the last one counts whole when both saw a stopped thread, half when one did."""
         stopped = any(_state(path) == "t" for path in self._files)
         now = time.monotonic()
@@ -144,7 +146,7 @@ def attach(
     clock = _Clock(root, process.pid, sorted(before))
     began = time.monotonic()
     told = pyspy.run(command, deadline_s, clock)
-    clock(0)
+    clock()
     wall = time.monotonic() - began
     measured = clock.stopped > 0
     step = DeepStep(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..model import report as r
-from ..model.sample import Thread
+from ..model.sample import Stack, Thread
 from . import floors
-from .advice import disproof, fix_of, next_steps
+from .advice import deep_step, disproof, fix_of, next_steps
+from .closer import step_reasons, with_native
 from .judge import Judgement, furthest_behind, phase_since
 from .stacks import tree
 from .view import Picture, View
@@ -47,8 +48,8 @@ def assemble(
         confidence=judgement.confidence,
         summary=_summary(view, judgement, pictures),
         engine=_engine(view),
-        reasons=list(judgement.reasons),
-        next=next_steps(named) if named else [],
+        reasons=[*judgement.reasons, *step_reasons(history.deep)],
+        next=_next(view, judgement),
         disprove=disproof(named)
         if named and judgement.verdict in ("suspect", "hung") and judgement.confidence != "certain"
         else None,
@@ -71,7 +72,7 @@ def assemble(
             for p in pictures
             if p.member.needed
         ],
-        stacks=tree([(one.member.label, one.stack) for one in pictures if one.stack is not None and one.member.needed]),
+        stacks=tree(_stacks(view, pictures)),
         waits=[_wait(view, one) for one in edges],
         undecided=[r.UndecidedCause("verdict", list(judgement.missing))] if judgement.missing else [],
         progress=_progress(view, pictures),
@@ -83,6 +84,20 @@ def assemble(
             round(history.wall_s, 3), round(history.cpu_s, 3), {str(pid): ms for pid, ms in history.paused_ms.items()}
         ),
     )
+
+
+def _next(view: View, judgement: Judgement) -> list[str]:
+    """What to do about the culprit, and what --deep would add where that would matter."""
+    named = judgement.culprits[0] if judgement.culprits else None
+    steps = next_steps(named) if named else []
+    told = named or (judgement.behind if judgement.verdict == "undecided" else None)
+    more = deep_step(told) if told is not None and not view.history.deep else None
+    return [*steps, more] if more else steps
+
+
+def _stacks(view: View, pictures: Sequence[Picture]) -> list[tuple[str, Stack]]:
+    found = ((one, with_native(one, view.history.tracks[one.member.pid])) for one in pictures if one.member.needed)
+    return [(one.member.label, stack) for one, stack in found if stack is not None]
 
 
 def _summary(view: View, judgement: Judgement, pictures: Sequence[Picture]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field, fields, replace
 
+from ..model.deep import DeepStep
 from ..model.launch import Launch, Member
 from ..model.sample import FileLock, HostFacts, Process, Ring, Sample, Socket, Stack, Thread, Unseen
 from . import floors
@@ -55,6 +56,7 @@ class Track:
     state_since: float = 0.0
     gone: float | None = None  # when it was first missed
     children: set[int] = field(default_factory=set)
+    attached: bool = False  # a tool was attached since the last look: what it stirred up is no movement
 
     @property
     def main(self) -> Thread | None:
@@ -115,6 +117,7 @@ class History:
         self.cpu_s = 0.0
         self.wall_s = 0.0
         self.paused_ms: dict[int, float] = {}
+        self.deep: list[DeepStep] = []
 
     @property
     def now(self) -> float:
@@ -147,19 +150,36 @@ class History:
         if "fds" in sample.probes:
             self.file_locks, self.rings = sample.file_locks, sample.rings
         self.facts = sample.host_facts or self.facts
-        for one in sample.unseen:
-            self.unseen[one.probe, one.pid, one.reason] = one
+        self._note(sample)
         for answer in sample.health:
             self.health[answer.port] = (sample.mono, answer.status, answer.detail)
             if answer.status == 200:
                 self.health_silent_since.pop(answer.port, None)
             else:
                 self.health_silent_since.setdefault(answer.port, sample.mono)
+        self.last = sample
+
+    def attach(self, sample: Sample) -> None:
+        """Take what a tool of --deep told. It is no look: the judgement stays that of the window before, and another
+        one begins with the next look, for an attach wakes threads and ends calls."""
+        self.deep += sample.deep
+        self._note(sample)
+        for pid, track in self.tracks.items():
+            new = sample.processes.get(pid)
+            if new is not None and abs(new.start - track.process.start) < 0.02:
+                old = track.process
+                track.process = replace(old, native=new.native or old.native, trace=new.trace or old.trace)
+        for step in sample.deep:
+            if step.pid in self.tracks:
+                self.tracks[step.pid].attached = True
+
+    def _note(self, sample: Sample) -> None:
+        for one in sample.unseen:
+            self.unseen[one.probe, one.pid, one.reason] = one
         self.cpu_s += sample.cost.cpu_s
         self.wall_s += sample.cost.wall_s
         for pid, paused in sample.cost.paused_ms.items():
-            self.paused_ms[pid] = self.paused_ms.get(pid, 0.0) + paused
-        self.last = sample
+            self.paused_ms[pid] = round(self.paused_ms.get(pid, 0.0) + paused, 1)
 
     def _known_launch(self, launch: Launch) -> Launch:
         """The launch with members that were seen before and are missing now: a dead rank stays a member."""
@@ -185,6 +205,10 @@ class History:
         track = self.tracks.get(member.pid)
         if track is None or track.process.start != process.start:
             track = Track(member, process, sample.mono, sample.mono, state_since=sample.mono)
+            self.tracks[member.pid] = track
+        elif track.attached:
+            known = merge(track.process, process)
+            track = Track(member, known, sample.mono, sample.mono, state_since=track.state_since)
             self.tracks[member.pid] = track
         else:
             if track.process.state != process.state:

@@ -10,6 +10,7 @@ from ..model.launch import Member
 from ..model.sample import Stack, Thread
 from ..model.words import Phase
 from . import floors
+from .closer import closer
 from .history import Track
 from .mechanisms import death, explained, halted
 from .movement import mostly_idle, movement
@@ -47,7 +48,7 @@ def picture(view: View, track: Track) -> Picture:
         return stopped
     if thread is None:
         return replace(base, waits_for=means.waits_for, idle=means.idle)
-    return explained(view, track, thread, means, base)
+    return closer(explained(view, track, thread, means, base), track, view.arch)
 
 
 def thread_of_interest(view: View, track: Track) -> tuple[Thread | None, Stack | None]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Dict, Optional, Tuple
 
+PAUSING = frozenset(("native", "strace"))  # probes that attach a tool
+
 
 @dataclass(frozen=True)
 class Spot:

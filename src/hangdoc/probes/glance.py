@@ -7,9 +7,10 @@ its fdinfo.
 
 from __future__ import annotations
 
+import collections
 import random
 import time
-from collections import Counter
+import typing
 from dataclasses import dataclass, field
 from typing import Dict, List, Optional, Tuple
 
@@ -35,7 +36,7 @@ class _Seen:
     """One thread while it is looked at."""
 
     name: str = ""
-    spots: Dict[Key, int] = field(default_factory=Counter)
+    spots: typing.Counter[Key] = field(default_factory=collections.Counter)
     cpu: Optional[Tuple[float, float]] = None
     io: Optional[Tuple[int, ...]] = None
 
@@ -64,7 +65,7 @@ def _looks(folder: Folder, unseen: List[Unseen], looks: int, seconds: float) -> 
     for turn in range(looks):
         for tid, one in list(threads.items()):
             try:
-                one.spots[_spot(folder.read(f"task/{tid}/syscall", 512))] += 1  # type: ignore[index]
+                one.spots[_spot(folder.read(f"task/{tid}/syscall", 512))] += 1
             except OSError as error:
                 if reason_of(error) == "denied":
                     say(unseen, "glance", error, "syscall", folder.pid)
@@ -141,7 +142,7 @@ def _told(
     (user_now, system_now), after = last
     io: List[Optional[int]] = [None] * 4
     if before is not None and after is not None:
-        io = [now - then for now, then in zip(after, before)]
+        io = [after[at] - before[at] for at in range(len(_IO))]
     return GlanceThread(
         tid=tid,
         name=one.name,

@@ -107,11 +107,11 @@ def _end_with_us(libc: ctypes.CDLL, deadline_s: float, parent: int) -> None:
 
 
 def run(
-    command: List[str], deadline_s: float, watch: Optional[Callable[[int], None]] = None
+    command: List[str], deadline_s: float, watch: Optional[Callable[[], None]] = None
 ) -> Tuple[Optional[int], bytes, bytes]:
     """(exit status, None at the deadline; output; last words) of a tool that must not outlive the deadline or us.
 
-    `watch` is called every few milliseconds with the tool's pid while it runs. At the deadline the tool gets SIGKILL,
+    `watch` is called every few milliseconds while it runs. At the deadline the tool gets SIGKILL,
     never SIGTERM: a tracer that tries to detach cleanly can wait for ever and keep threads stopped.
     """
     parent = os.getpid()
@@ -150,7 +150,7 @@ def run(
 
 
 def _drain(
-    child: "subprocess.Popen[bytes]", end: float, watch: Optional[Callable[[int], None]]
+    child: "subprocess.Popen[bytes]", end: float, watch: Optional[Callable[[], None]]
 ) -> Tuple[Tuple[bytes, bytes], bool]:
     """(standard output and error, whether both ended in time and within their limits)."""
     streams = [stream.fileno() for stream in (child.stdout, child.stderr) if stream]
@@ -162,7 +162,7 @@ def _drain(
         if left <= 0:
             break
         if watch is not None:
-            watch(child.pid)
+            watch()
             left = min(left, WATCH_S)
         for fd in select.select(list(waiting), [], [], left)[0]:
             data = os.read(fd, 1 << 16)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ..analysis.closer import LOOPS
 from ..analysis.diagnosis import Diagnosis
 from ..analysis.judge import Judgement
 from ..engines import load
@@ -22,6 +23,8 @@ LOOK_S = 15.5  # a look lasts at most so long
 SLOW_EVERY_S = (
     5.0  # sockets, descriptors, host facts and health: at most once in 5 s (SGLang's health check runs a token)
 )
+_GLANCE_S = 2.5  # for many quick looks at what a loop does
+_GLANCED = 8  # members that are looked at so
 _ALWAYS = ("processes", "threads", "logs")
 _SLOWLY = ("fds", "sockets", "host")
 
@@ -57,7 +60,7 @@ class Look:
         self._slow_at = float("-inf")
         self._environ_asked = False
         self._packages_asked = False
-        self._pyspy = find_pyspy() if options.stacks else None
+        self._pyspy = find_pyspy()
         self._keep(first)
 
     def run(self) -> Iterator[Judgement]:
@@ -75,6 +78,16 @@ class Look:
             pause = 0.3 if self._id == 1 else 1.0
             time.sleep(max(0.05, min(pause - (time.monotonic() - tick), end - time.monotonic())))
         self._last_questions()
+        loops = [one.member.pid for one in self.diagnosis.judgement(ended=True).culprits if one.mechanism in LOOPS]
+        if loops and started + self.options.timeout_s - time.monotonic() > _GLANCE_S:
+            self.closer("glance", tuple(loops[:_GLANCED]), _GLANCE_S)
+
+    def closer(self, probe: str, pids: tuple[int, ...], deadline_s: float) -> None:
+        """Look at a few members by `glance`, `native` or `strace`; the last two pause them."""
+        self._id += 1
+        probes = ("processes", probe) if probe == "glance" else (probe,)
+        question = Ask(self._id, probes, pids=pids, deep_pids=pids, pyspy=self._pyspy, deadline_s=deadline_s)
+        self._keep(self.channel.ask(question))
 
     def _settled(self, judgement: Judgement) -> bool:
         if judgement.verdict in ("crashed", "ready"):
