@@ -16,6 +16,7 @@ from .view import Picture
 
 LOOPS = ("busy-loop", "sleep-loop", "computing", "unknown")  # mechanisms that quick looks say more of
 _SHOWN = 3
+_NAMED = 4  # threads that a sentence names
 _SHARE = 0.03  # a spot seen less often is not told
 _VERBS = {"write": "writes to", "pwrite64": "writes to", "read": "reads from", "pread64": "reads from",
           "sendto": "sends to", "recvfrom": "receives from"}  # fmt: skip
@@ -26,10 +27,10 @@ def closer(one: Picture, track: Track, arch: str) -> Picture:
     """The picture with what closer looks added to its detail."""
     process = track.process
     parts = [one.detail]
-    if process.glance is not None and one.mechanism in LOOPS:
-        parts.append(glance_words(process.glance, one.tid, arch))
-    if process.trace is not None:
+    if process.trace is not None:  # it says all that quick looks can only guess
         parts.append(trace_words(process.trace, one.tid))
+    elif process.glance is not None and one.mechanism in LOOPS:
+        parts.append(glance_words(process.glance, one.tid, arch))
     parts.append(native_words(native_frames(process.native or (), one.tid)))
     return replace(one, detail="; ".join(part for part in parts if part))
 
@@ -155,7 +156,13 @@ def step_reasons(steps: Iterable[DeepStep]) -> list[str]:
     for one in steps:
         how = "measured" if one.measured else "at most: the whole run of the tool"
         found.append(f"--deep stopped process {one.pid} for {one.paused_ms:,.0f} ms ({how}) to {_TOOLS[one.probe]}")
-    calls = sorted({what for one in steps for what in one.interrupted})
-    if calls:
-        found.append(f"calls that --deep may have ended early (EINTR): {'; '.join(calls[:8])}")
+    calls: dict[tuple[int, str], set[str]] = {}
+    for one in steps:
+        for what in one.interrupted:
+            thread, _, call = what.partition(": ")
+            calls.setdefault((one.pid, call), set()).add(thread.removeprefix("thread "))
+    for (pid, call), threads in calls.items():
+        named = ", ".join(sorted(threads, key=int)[:_NAMED])
+        more = f" and {len(threads) - _NAMED} more" if len(threads) > _NAMED else ""
+        found.append(f"--deep may have ended a call early (EINTR) in process {pid}: {call}; thread {named}{more}")
     return found

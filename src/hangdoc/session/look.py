@@ -85,8 +85,8 @@ class Look:
     def closer(self, probe: str, pids: tuple[int, ...], deadline_s: float) -> None:
         """Look at a few members by `glance`, `native` or `strace`; the last two pause them."""
         self._id += 1
-        probes = ("processes", probe) if probe == "glance" else (probe,)
-        question = Ask(self._id, probes, pids=pids, deep_pids=pids, pyspy=self._pyspy, deadline_s=deadline_s)
+        # without `processes`: that members are missing from this sample does not mean that they are gone
+        question = Ask(self._id, (probe,), pids=pids, deep_pids=pids, pyspy=self._pyspy, deadline_s=deadline_s)
         self._keep(self.channel.ask(question))
 
     def _settled(self, judgement: Judgement) -> bool:
