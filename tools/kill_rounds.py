@@ -186,9 +186,10 @@ def one_round(pid: int, kind: str, step: str, *, tool: bool, tally: Tally) -> No
     )
     assert driver.stdout
     driver.stdout.readline()
-    if tool:
+    waits = tool or random.random() < 0.5  # before the tool is there as well as while it is
+    if waits:
         wait_for(lambda: any(map(is_tool, family(driver.pid))) or not running(driver.pid))
-    time.sleep(random.uniform(0, LONGEST_S[step] / (4 if tool and step == "native" else 1)))
+    time.sleep(random.uniform(0, LONGEST_S[step] / (4 if waits and step == "native" else 1)))
     ours = family(driver.pid)
     tools = [one for one in ours if is_tool(one)]
     tally.rounds += 1

@@ -3,37 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import pytest
-from process_of import end, process_of, python, state, until
-from targets import compiled, running
+from attaching import ARCH, ask, child, needs_compiler, needs_pyspy, needs_strace
+from process_of import state, until
 
 from hangdoc.agent import deep, guardian, wire
-from hangdoc.agent.isolate import Nursery
 from hangdoc.analysis import closer
 from hangdoc.demo.stage import Stage
-from hangdoc.model.ask import Ask
 from hangdoc.model.plain import to_plain
 from hangdoc.model.sample import Process, Stack, Unseen
-from hangdoc.probes import glance, strace
+from hangdoc.probes import glance
 
-ROOT = Path(__file__).parents[2]
-PYSPY = Path(sys.executable).with_name("py-spy")
-needs_pyspy = pytest.mark.skipif(not PYSPY.exists(), reason="no py-spy beside this Python")
-needs_strace = pytest.mark.skipif(strace.find()[0] is None, reason="no strace here")
-needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
-ARCH = os.uname().machine
 # libc's own, so that it runs on every Python
 EVENTFD = "import ctypes, os, threading, time\nfd = ctypes.CDLL(None).eventfd(0, 0o4000 * {})\n"
 LOOP = EVENTFD.format(1) + "while True:\n    os.write(fd, (1).to_bytes(8, 'little'))\n    time.sleep(0.001)"
@@ -46,30 +30,6 @@ FULL = (
     + "threading.Thread(target=drain, daemon=True).start()\n"
     + "while True: os.write(fd, (2**64 - 2).to_bytes(8, 'little'))"
 )
-
-
-@contextmanager
-def child(code: str, **options: Any) -> Iterator[Process]:
-    """A Python child that runs `code`, once it is in it."""
-    one = python("print('in', flush=True)\n" + code, stdout=subprocess.PIPE, **options)
-    try:
-        assert one.stdout
-        one.stdout.readline()
-        time.sleep(0.1)
-        yield process_of(one.pid)
-    finally:
-        end(one)
-
-
-def ask(process: Process, probe: str, seconds: float = 5.0, pyspy: Path = PYSPY) -> tuple[dict[str, Any], list[Any]]:
-    """(fields of the process and of the sample, what was not seen) of one question to the agent's part."""
-    plain = {process.pid: to_plain(process)}
-    question = Ask(1, (probe,), pids=(process.pid,), deep_pids=(process.pid,), pyspy=str(pyspy))
-    unseen: list[Any] = []
-    nursery = Nursery()
-    fields = deep.look(nursery, "/proc", question, plain, time.monotonic() + seconds, unseen)
-    assert nursery.abandoned == 0
-    return {**plain[process.pid], **fields}, unseen
 
 
 def said(process: Process) -> str:
@@ -188,132 +148,6 @@ def test_native_stacks_name_the_function_that_holds_a_thread(tmp_path: Path) -> 
     assert fields["deep"][0].get("differs", []) == []
 
 
-@pytest.mark.parametrize("probe", ["native", "strace"])
-def test_what_was_stopped_is_left_alone_and_stays_stopped(probe: str) -> None:
-    with child("import time; time.sleep(100)") as process:
-        os.kill(process.pid, signal.SIGSTOP)
-        until(lambda: state(process.pid) == "T")
-        fields, unseen = ask(process, probe)
-        assert state(process.pid) == "T"
-    assert "deep" not in fields or fields["deep"] == []
-    if shutil.which("strace") or probe == "native":
-        assert [(one["probe"], one["reason"]) for one in unseen] == [(probe, "skipped")]
-        assert "is stopped" in unseen[0]["detail"]
-
-
-@needs_compiler
-@pytest.mark.parametrize("probe", ["native", "strace"])
-def test_a_thread_in_state_d_is_refused(probe: str, tmp_path: Path) -> None:
-    with running([compiled(tmp_path), "vfork"]) as (pid, _):
-        until(lambda: state(pid) == "D")
-        _, unseen = ask(process_of(pid), probe)
-    assert [one["reason"] for one in unseen] == [
-        "skipped" if probe == "native" or shutil.which("strace") else "tool-missing"
-    ]
-
-
-@needs_strace
-def test_a_process_that_is_traced_already_is_refused() -> None:
-    with child("import time; time.sleep(100)") as process:
-        other = subprocess.Popen(["strace", "-q", "-p", str(process.pid)], stderr=subprocess.DEVNULL)
-        try:
-            until(lambda: guardian.standing("/proc", process)[process.pid].tracer)
-            _, unseen = ask(process, "strace")
-        finally:
-            end(other)
-    assert f"process {other.pid} traces thread" in unseen[0]["detail"]
-
-
-FREEZER = Path("/sys/fs/cgroup/freezer")
-
-
-@pytest.mark.skipif(not os.access(FREEZER, os.W_OK), reason="no freezer to write to")
-def test_a_frozen_cgroup_is_refused() -> None:
-    group = FREEZER / f"hangdoc-test-{os.getpid()}"
-    group.mkdir()
-    try:
-        with child("import time; time.sleep(100)") as process:
-            (group / "cgroup.procs").write_text(str(process.pid))
-            (group / "freezer.state").write_text("FROZEN")
-            try:
-                until(lambda: (group / "freezer.state").read_text().strip() == "FROZEN")
-                why = guardian.refusal("/proc", process, {process.pid: guardian.Standing("S")})
-                _, unseen = ask(process, "native")
-            finally:
-                (group / "freezer.state").write_text("THAWED")
-        assert why is not None
-        assert "frozen" in why
-        assert [one["reason"] for one in unseen] == ["skipped"]
-    finally:
-        until(lambda: not (group / "cgroup.procs").read_text())
-        group.rmdir()
-
-
-def test_without_strace_it_is_said_to_be_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with child("import time; time.sleep(100)") as process:
-        fields, unseen = ask(process, "strace")
-    assert fields["deep"] == []
-    assert [(one["probe"], one["reason"]) for one in unseen] == [("strace", "tool-missing")]
-
-
-def script(folder: Path, name: str, body: str) -> Path:
-    path = folder / name
-    path.write_text(f"#!/bin/sh\n{body}\n")
-    path.chmod(0o755)
-    return path
-
-
-def test_an_old_pyspy_is_not_attached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Before 0.4.0 it attached with PTRACE_ATTACH, which can leave a stop signal behind."""
-    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
-    ran = tmp_path / "ran"
-    old = script(tmp_path, "py-spy", f'[ "$1" = --version ] && echo "py-spy 0.3.14" && exit 0\ntouch {ran}')
-    process = process_of(os.getpid())  # its own py-spy is not looked for: it stands for a process without one
-    process = Process(process.pid, process.ppid, process.start, "S", "", exe="/nowhere/python")
-    fields, unseen = ask(process, "native", pyspy=old)
-    assert fields["deep"] == []
-    assert [(one["probe"], one["reason"]) for one in unseen] == [("native", "tool-missing")]
-    assert "0.4.0" in unseen[0]["detail"]
-    assert not ran.exists()
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="gives a file rights of its own")
-def test_a_tool_with_rights_of_its_own_is_refused(tmp_path: Path) -> None:
-    """The kernel drops the parent-death signal when such a program starts."""
-    tool = script(tmp_path, "tool", "exit 0")
-    assert guardian.own_rights(str(tool)) is None
-    tool.chmod(0o4755)
-    assert "set-user-ID" in str(guardian.own_rights(str(tool)))
-
-
-def test_a_tool_that_does_not_end_is_killed_at_the_deadline(tmp_path: Path) -> None:
-    tool = script(tmp_path, "tool", "trap '' TERM ALRM\nwhile :; do sleep 0.1; done")
-    with child("import time; time.sleep(100)") as process:
-        began = time.monotonic()
-        found = guardian.attach("/proc", process, "native", [str(tool)], 0.4, guardian.standing("/proc", process))
-    assert time.monotonic() - began < 2
-    assert found.told[0] is None
-    assert not found.step.measured
-    assert found.step.paused_ms >= 400
-
-
-def test_what_is_not_as_it_was_is_named() -> None:
-    same = {1: guardian.Standing("S"), 2: guardian.Standing("T")}
-    assert guardian.differences(same, same) == set()
-    assert guardian.differences(same, {1: guardian.Standing("R"), 2: guardian.Standing("T")}) == set()
-    after = {1: guardian.Standing("T", 9, stopping=True), 2: guardian.Standing("S"), 3: guardian.Standing("t", 9)}
-    assert guardian.differences(same, after) == {
-        "thread 1 is stopped (state T)", "thread 1 is traced by process 9", "a stop signal is pending on thread 1",
-        "thread 2 is no longer stopped", "thread 3 is stopped (state t)", "thread 3 is traced by process 9",
-    }  # fmt: skip
-
-
-def test_a_number_that_another_process_has_now_is_gone() -> None:
-    with child("import time; time.sleep(100)") as process, pytest.raises(OSError, match="another process"):
-        guardian.standing("/proc", Process(process.pid, 1, process.start - 5, "S", ""))
-
-
 def test_the_fields_come_back_from_plain_values() -> None:
     plain = to_plain(Process(1, 0, 0.0, "S", "x", native=[Stack(1)]))
     assert wire.process(plain).native is None  # the agent itself needs none of it
@@ -323,8 +157,9 @@ def test_the_fields_come_back_from_plain_values() -> None:
 def test_diagnose_deep_announces_measures_and_leaves_everyone_as_before() -> None:
     with Stage(hang=True) as stage:
         stage.wait()
+        planted = stage.planted
         done = subprocess.run(
-            [sys.executable, "-m", "hangdoc", "diagnose", "--deep", "--json", str(stage.planted)],
+            [sys.executable, "-m", "hangdoc", "diagnose", "--deep", "--json", str(planted)],
             capture_output=True, text=True, timeout=90, check=False,
         )  # fmt: skip
         report = json.loads(done.stdout)
@@ -333,11 +168,11 @@ def test_diagnose_deep_announces_measures_and_leaves_everyone_as_before() -> Non
             assert "TracerPid:\t0\n" in status
             assert state(row["pid"]) in "RS"
     assert done.returncode == 1
-    assert f"--deep: stops scheduler TP1 (pid {stage.planted}) for up to 2 s" in done.stderr
+    assert f"--deep: stops scheduler TP1 (pid {planted}) for up to 2 s" in done.stderr
     assert report["verdict"] == "hung"
     (culprit,) = report["culprits"]
     assert "innermost native function" in culprit["detail"]
-    assert report["cost"]["paused_ms"][str(stage.planted)] > 0
+    assert report["cost"]["paused_ms"][str(planted)] > 0
     assert not any("--deep" in step for step in report["next"])
 
 
@@ -348,15 +183,3 @@ def test_a_file_cannot_be_looked_at_deeper(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 2
     assert "--deep" in done.stderr
-
-
-@needs_pyspy
-@needs_strace
-@needs_compiler
-@pytest.mark.slow
-def test_killed_at_any_moment_it_leaves_every_thread_as_it_was() -> None:
-    """A few rounds of the script that does hundreds."""
-    command = [sys.executable, str(ROOT / "tools" / "kill_rounds.py"), "--rounds", "12", "--tool-rounds", "4"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "late-d" in done.stdout

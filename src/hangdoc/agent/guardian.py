@@ -25,6 +25,7 @@ from ..probes.syscalls import NAME
 
 _SETTLE_S = 0.5  # a killed tracer lets its threads go a little later
 _STOPPED = "Tt"
+_CLOCKED = 512  # threads whose states are looked at while a tool runs
 # Calls that returned EINTR to the program when a tracer attached (the last five only with a time-out on the socket);
 # all others tried are restarted by the kernel.
 _ENDED_EARLY = frozenset(
@@ -110,7 +111,7 @@ class _Clock:
     """How long any thread was stopped, from looks at their states a few milliseconds apart."""
 
     def __init__(self, root: str, pid: int, tids: List[int]) -> None:
-        self._files = [f"{root}/{pid}/task/{tid}/stat" for tid in tids]
+        self._files = [f"{root}/{pid}/task/{tid}/stat" for tid in tids[:_CLOCKED]]
         self.paused_s = 0.0
         self.looks = self.stopped = 0
         self._last: Optional[Tuple[float, bool]] = None

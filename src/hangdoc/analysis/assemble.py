@@ -8,7 +8,7 @@ from ..model import report as r
 from ..model.sample import Stack, Thread
 from . import floors
 from .advice import deep_step, disproof, fix_of, next_steps
-from .closer import step_reasons, with_native
+from .closer import alarms, step_reasons, told, with_native
 from .judge import Judgement, furthest_behind, phase_since
 from .stacks import tree
 from .view import Picture, View
@@ -48,7 +48,7 @@ def assemble(
         confidence=judgement.confidence,
         summary=_summary(view, judgement, pictures),
         engine=_engine(view),
-        reasons=[*judgement.reasons, *step_reasons(history.deep)],
+        reasons=_reasons(view, judgement),
         next=_next(view, judgement),
         disprove=disproof(named)
         if named and judgement.verdict in ("suspect", "hung") and judgement.confidence != "certain"
@@ -86,12 +86,19 @@ def assemble(
     )
 
 
+def _reasons(view: View, judgement: Judgement) -> list[str]:
+    """The evidence of the verdict, and what --deep told and did; what it changed comes first."""
+    one, history = judgement.behind, view.history
+    more = told(one, history.tracks[one.member.pid]) if one is not None and not judgement.culprits else []
+    return [*alarms(history.deep), *judgement.reasons, *more, *step_reasons(history.deep)]
+
+
 def _next(view: View, judgement: Judgement) -> list[str]:
     """What to do about the culprit, and what --deep would add where that would matter."""
     named = judgement.culprits[0] if judgement.culprits else None
     steps = next_steps(named) if named else []
-    told = named or (judgement.behind if judgement.verdict == "undecided" else None)
-    more = deep_step(told) if told is not None and not view.history.deep else None
+    one = named or (judgement.behind if judgement.verdict == "undecided" else None)
+    more = deep_step(one) if one is not None and not view.history.deep else None
     return [*steps, more] if more else steps
 
 

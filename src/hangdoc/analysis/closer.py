@@ -149,10 +149,21 @@ def with_native(one: Picture, track: Track) -> Stack | None:
     return replace(one.stack, frames=(*native, *one.stack.frames))
 
 
-def step_reasons(steps: Iterable[DeepStep]) -> list[str]:
-    """What --deep did to its targets, one sentence each: what is not as it was comes first."""
-    steps = list(steps)
-    found = [f"after --deep ({one.probe}), {what}" for one in steps for what in one.differs]
+def alarms(steps: Iterable[DeepStep]) -> list[str]:
+    """Threads that are not as they were before --deep."""
+    return [f"after --deep ({one.probe}) on process {one.pid}: {what}" for one in steps for what in one.differs]
+
+
+def told(one: Picture, track: Track) -> list[str]:
+    """The detail of a member that is no culprit, where closer looks added to it."""
+    process = track.process
+    seen = process.glance is not None or process.native is not None or process.trace is not None
+    return [f"{one.member.label} (pid {one.member.pid}): {one.detail}"] if seen else []
+
+
+def step_reasons(steps: Sequence[DeepStep]) -> list[str]:
+    """What --deep did to its targets, one sentence each."""
+    found = []
     for one in steps:
         how = "measured" if one.measured else "at most: the whole run of the tool"
         found.append(f"--deep stopped process {one.pid} for {one.paused_ms:,.0f} ms ({how}) to {_TOOLS[one.probe]}")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ..analysis.judge import Judgement
 from ..analysis.view import Picture
+from ..hosts.channel import ChannelError
 from .look import Look
 
 TOOL_S = 2.0  # a tool is attached for at most so long
@@ -66,4 +67,8 @@ def run(look: Look, announce: Callable[[str], None], until: float) -> None:
             announce(f"--deep: no time is left for {len(steps) - number} of its steps; use a longer --timeout")
             return
         announce(step.announcement)
-        look.closer(step.probe, (step.pid,), min(_ASK_S, left))
+        try:
+            look.closer(step.probe, (step.pid,), min(_ASK_S, left))
+        except ChannelError as error:  # what was seen before stays true
+            announce(f"--deep: given up: {error}")
+            return

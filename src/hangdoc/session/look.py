@@ -78,7 +78,9 @@ class Look:
             pause = 0.3 if self._id == 1 else 1.0
             time.sleep(max(0.05, min(pause - (time.monotonic() - tick), end - time.monotonic())))
         self._last_questions()
-        loops = [one.member.pid for one in self.diagnosis.judgement(ended=True).culprits if one.mechanism in LOOPS]
+        judgement = self.diagnosis.judgement(ended=True)
+        open_ = [judgement.behind] if judgement.verdict == "undecided" and judgement.behind else []
+        loops = [one.member.pid for one in (*judgement.culprits, *open_) if one.mechanism in LOOPS]
         if loops and started + self.options.timeout_s - time.monotonic() > _GLANCE_S:
             self.closer("glance", tuple(loops[:_GLANCED]), _GLANCE_S)
 
