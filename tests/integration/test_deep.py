@@ -63,7 +63,7 @@ def test_quick_looks_name_the_descriptor_of_a_call_that_blocks() -> None:
 def test_quick_looks_at_a_sleeper_see_nothing_move() -> None:
     with child("import time; time.sleep(100)") as process:
         words = said(process)
-    assert words.startswith("100% blocked in")
+    assert words.startswith("100 % blocked in")
     assert "a second" not in words
 
 

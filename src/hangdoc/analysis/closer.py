@@ -16,10 +16,11 @@ from .view import Picture
 
 LOOPS = ("busy-loop", "sleep-loop", "computing", "unknown")  # mechanisms that quick looks say more of
 _SHOWN = 3
-_NAMED = 4  # threads that a sentence names
+_NAMED = 2  # threads that a sentence names
 _SHARE = 0.03  # a spot seen less often is not told
 _VERBS = {"write": "writes to", "pwrite64": "writes to", "read": "reads from", "pread64": "reads from",
           "sendto": "sends to", "recvfrom": "receives from"}  # fmt: skip
+_PAUSES = ("clock_nanosleep", "nanosleep", "futex", "sched_yield")
 _TOOLS = {"native": "read native stacks", "strace": "watch its system calls"}
 
 
@@ -56,7 +57,9 @@ def glance_words(glance: Glance, tid: int | None, arch: str) -> str:
     one = asked if asked is not None and _active(asked) else max(glance.threads, key=_active)
     looks = sum(spot.count for spot in one.spots) or 1
     told = [
-        f"{spot.count / looks:.0%} {_spot_words(spot, arch)}" for spot in one.spots if spot.count / looks >= _SHARE
+        f"{100 * spot.count / looks:.0f} % {_spot_words(spot, arch)}"
+        for spot in one.spots
+        if spot.count / looks >= _SHARE
     ][:_SHOWN]
     told += _moved_words(glance, one)
     who = "" if one.tid == tid else f"thread {one.tid} ({one.name}): "
@@ -95,6 +98,9 @@ def trace_words(trace: Trace, tid: int | None) -> str:
     if not mine:
         return f"no system call in {trace.seconds:.1f} s"
     who = "" if mine is asked else f"thread {busiest}: "
+    mine = sorted(
+        mine, key=lambda one: one.name in _PAUSES
+    )  # stable: what it does before how it waits, most frequent first
     shown = [_call_words(one, trace.seconds) for one in mine[:_SHOWN]]
     rest = sum(one.count for one in mine[_SHOWN:])
     end = "and more" if trace.cut else f"and {rest:,} other calls" if rest else "and nothing else"
@@ -167,13 +173,16 @@ def step_reasons(steps: Sequence[DeepStep]) -> list[str]:
     for one in steps:
         how = "measured" if one.measured else "at most: the whole run of the tool"
         found.append(f"--deep stopped process {one.pid} for {one.paused_ms:,.0f} ms ({how}) to {_TOOLS[one.probe]}")
-    calls: dict[tuple[int, str], set[str]] = {}
+    calls: dict[str, dict[int, set[str]]] = {}
     for one in steps:
         for what in one.interrupted:
             thread, _, call = what.partition(": ")
-            calls.setdefault((one.pid, call), set()).add(thread.removeprefix("thread "))
-    for (pid, call), threads in calls.items():
-        named = ", ".join(sorted(threads, key=int)[:_NAMED])
-        more = f" and {len(threads) - _NAMED} more" if len(threads) > _NAMED else ""
-        found.append(f"--deep may have ended a call early (EINTR) in process {pid}: {call}; thread {named}{more}")
+            calls.setdefault(call, {}).setdefault(one.pid, set()).add(thread)
+    for call, by_pid in calls.items():
+        who = "; ".join(f"{_threads_words(threads)} of process {pid}" for pid, threads in by_pid.items())
+        found.append(f"--deep may have ended {call} early (EINTR) in {who}")
     return found
+
+
+def _threads_words(threads: set[str]) -> str:
+    return ", ".join(sorted(threads)) if len(threads) <= _NAMED else f"{len(threads)} threads"

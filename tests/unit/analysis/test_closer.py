@@ -29,7 +29,7 @@ def thread(tid: int = TP1, *spots: Spot, **fields: int) -> GlanceThread:
 def test_shares_of_calls_with_what_their_descriptors_are() -> None:
     glance = Glance(100, 2.0, (thread(TP1, WRITE, RAN, NAP, writes=2000, written_bytes=16000),), {7: 3})
     assert closer.glance_words(glance, TP1, "x86_64") == (
-        "71% blocked in write on an eventfd (fd 7), 20% running, 9% blocked in clock_nanosleep, "
+        "71 % blocked in write on an eventfd (fd 7), 20 % running, 9 % blocked in clock_nanosleep, "
         "1,000 writes a second of 8 bytes each, the counter of eventfd 7 moves (in 100 looks within 2.0 s)"
     )
 
@@ -41,12 +41,12 @@ def test_writes_that_move_nothing_are_told_as_failing() -> None:
 
 def test_another_thread_that_is_busy_is_named() -> None:
     glance = Glance(100, 2.0, (thread(TP1, replace(NAP, count=100)), thread(999, RAN)))
-    assert closer.glance_words(glance, TP1, "x86_64").startswith("thread 999 (python): 100% running")
+    assert closer.glance_words(glance, TP1, "x86_64").startswith("thread 999 (python): 100 % running")
 
 
 def test_an_idle_process_is_told_by_its_own_thread() -> None:
     glance = Glance(100, 2.0, (thread(TP1, replace(NAP, count=100)),))
-    assert closer.glance_words(glance, TP1, "x86_64").startswith("100% blocked in clock_nanosleep")
+    assert closer.glance_words(glance, TP1, "x86_64").startswith("100 % blocked in clock_nanosleep")
 
 
 def test_a_loop_that_does_nothing_else() -> None:
@@ -125,7 +125,7 @@ def test_what_deep_told_is_in_the_report_and_the_verdict_stays() -> None:
     assert after.cost.paused_ms == {str(TP1): 128.0}
     told = [reason for reason in after.reasons if reason not in before.reasons]
     assert any("stopped process 102 for 64 ms (measured) to read native stacks" in reason for reason in told)
-    assert any("process 102: epoll_wait; thread 7, 8" in reason for reason in told)
+    assert any("ended epoll_wait early (EINTR) in thread 7, thread 8 of process 102" in reason for reason in told)
     assert any("--deep" in step for step in before.next)
     assert not any("--deep" in step for step in after.next)
 
@@ -178,3 +178,40 @@ def test_nothing_is_planned_where_nothing_is_stuck() -> None:
     judgement = diagnosis.judgement(ended=True)
     assert judgement.verdict == "progressing"
     assert deep.plan(judgement, diagnosis.pictures()) == []
+
+
+def test_what_a_loop_does_comes_before_how_it_waits() -> None:
+    calls = (TracedCall(TP1, "clock_nanosleep", 2000), TracedCall(TP1, "write", 1000, 7, EVENTFD, 8))
+    words = closer.trace_words(Trace(2.0, calls), TP1)
+    assert words.startswith(
+        "8-byte writes to an eventfd (fd 7), 500 a second; clock_nanosleep, 1,000 a second; and nothing"
+    )
+
+
+def test_a_thread_that_is_not_as_it_was_comes_first() -> None:
+    diagnosis = look(World(), move=spinning)
+    sample = attached(TP1, "strace")
+    changed = replace(sample.deep[0], differs=("thread 7 is stopped (state T)",), measured=False)
+    diagnosis.add(replace(sample, deep=[changed]))
+    reasons = diagnosis.report("0").reasons
+    assert reasons[0] == "after --deep (strace) on process 102: thread 7 is stopped (state T)"
+    assert any("(at most: the whole run of the tool)" in reason for reason in reasons)
+
+
+def test_an_undecided_launch_shows_what_closer_looks_told() -> None:
+    """CPU time without Python stacks: nothing is claimed, but what the loop does is said."""
+
+    def move(world: World, second: int) -> None:
+        spinning(world, second)
+        world.bend(TP1, stacks=None)
+
+    diagnosis = look(World(), move=move)
+    judgement = diagnosis.judgement(ended=True)
+    assert judgement.verdict == "undecided"
+    steps = deep.plan(judgement, diagnosis.pictures())
+    assert [(one.probe, one.pid) for one in steps][:1] == [("native", TP1)]
+    assert ("strace", TP1) in [(one.probe, one.pid) for one in steps]
+    diagnosis.add(attached(TP1, "strace", trace=Trace(2.0)))
+    report = diagnosis.report("0")
+    assert report.verdict == "undecided"
+    assert any("no system call in 2.0 s" in reason for reason in report.reasons)
