@@ -235,7 +235,7 @@ def test_the_tool_ends_by_its_own_timer(tmp_path: Path) -> None:
     assert code is None
     child = python(
         f"import sys; sys.path[:0] = {sys.path!r}\nimport ctypes, os\nfrom hangdoc.probes import pyspy\n"
-        "pyspy._end_with_us(ctypes.CDLL(None), 0.1); os.execvp('sleep', ['sleep', '100'])"
+        "pyspy._end_with_us(ctypes.CDLL(None), 0.1, os.getppid()); os.execvp('sleep', ['sleep', '100'])"
     )
     try:
         assert child.wait(10) == -signal.SIGALRM

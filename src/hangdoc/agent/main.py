@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, Iterator, List, Set
 
 from .. import __version__
 from ..model.ask import Ask
-from ..probes import PROBES
+from ..probes import DEEP, PROBES
 from . import wire
 from .isolate import Hangup, Nursery
 from .tick import Ticker
@@ -98,7 +98,7 @@ def once(arguments: List[str]) -> int:
     if not all(one.isdigit() for one in arguments):
         sys.stderr.write("usage: python3 FILE [PID...]: one sample of all processes, in full of those named, as JSON\n")
         return 2
-    probes = tuple(name for name in PROBES if name != "health")
+    probes = tuple(name for name in PROBES if name not in ("health", *DEEP))
     if not arguments:
         probes = ("scan", "host")
     ticker = Ticker(Nursery(needed_fds()))

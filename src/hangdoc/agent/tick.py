@@ -13,7 +13,7 @@ from ..model.ask import Ask
 from ..model.plain import to_plain
 from ..model.sample import Process, Unseen
 from ..probes import PROBES, processes
-from . import surroundings
+from . import deep, surroundings
 from .deaths import Deaths
 from .isolate import Nursery, Outcome, Task
 from .look import STEPS, Look, merge, missed
@@ -69,6 +69,7 @@ class Ticker:
             plain = {**scan(self.nursery, self.root, set(plain) | self.own(self.parents), first_end, unseen), **plain}
         if not self.nursery.harmless_only:
             sample.update(surroundings.look(self.nursery, self.root, ask, plain, set(members), end, unseen))
+            sample.update(deep.look(self.nursery, self.root, ask, plain, end, unseen))
         sample["processes"] = {str(pid): one for pid, one in sorted(plain.items())}
         sample["unseen"] = unseen
         sample["ended"] = self.deaths.take()
@@ -79,6 +80,7 @@ class Ticker:
             "cpu_s": round(time.process_time() - cpu + self.nursery.cpu_s - spent, 4),
             "children": self.nursery.started - children,
             "abandoned": abandoned,
+            "paused_ms": deep.paused_ms(sample),
         }
         return sample
 

@@ -34,13 +34,14 @@ def ask(plain: Any) -> Ask:
     if not isinstance(plain, dict) or not isinstance(plain.get("id"), int) or not isinstance(plain.get("probes"), list):
         raise ValueError("not an Ask: it needs id and probes")  # noqa: TRY004 - one kind of error for all
     values = _tuples(
-        _known(Ask, plain), "probes", "pids", "stack_pids", "thread_pids", "wait_pids", "logs", "check_files"
+        _known(Ask, plain),
+        *("probes", "pids", "stack_pids", "thread_pids", "wait_pids", "deep_pids", "logs", "check_files"),
     )
     try:
         values["health"] = [HealthAsk(**_known(HealthAsk, one)) for one in values.get("health", [])]
         values["log_offsets"] = {str(path): int(offset) for path, offset in values.get("log_offsets", {}).items()}
         values["deadline_s"] = float(values.get("deadline_s", Ask.deadline_s))
-        for name in ("pids", "stack_pids", "thread_pids", "wait_pids"):
+        for name in ("pids", "stack_pids", "thread_pids", "wait_pids", "deep_pids"):
             if values.get(name) is not None:
                 values[name] = tuple(int(one) for one in values[name])
     except (TypeError, AttributeError) as error:
@@ -64,7 +65,7 @@ def fd(plain: Mapping[str, Any]) -> Fd:
 def process(plain: Mapping[str, Any]) -> Process:
     """A Process with its descriptors; its threads, which no probe of the agent needs again, are left out."""
     values = _tuples(_known(Process, plain), "nspid", "cmdline", "shared")
-    for name in ("threads", "stacks", "gil"):
+    for name in ("threads", "stacks", "gil", "glance", "native", "trace"):
         values.pop(name, None)
     if values.get("io") is not None:
         values["io"] = Io(**_known(Io, values["io"]))

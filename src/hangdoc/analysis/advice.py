@@ -14,6 +14,12 @@ def next_steps(one: Picture) -> list[str]:
     return [step.format(**values) for step in steps.get(one.mechanism, steps["unknown"])]
 
 
+def deep_step(one: Picture) -> str | None:
+    """What `--deep` would add about a member; None where that would not matter."""
+    words = advice().deep.get(one.mechanism)
+    return words.format(pid=one.member.pid) if words else None
+
+
 def disproof(one: Picture) -> str:
     """What would prove that this member is not the culprit of a hang."""
     return f"a new log line of {one.member.label}, or its stack in another function, in a second look a minute later"
@@ -21,4 +27,5 @@ def disproof(one: Picture) -> str:
 
 def fix_of(unseen: Unseen) -> str:
     """How to see it without losing the evidence first."""
-    return advice().see_more[unseen.reason]
+    words = advice()
+    return words.see_more_of.get(unseen.probe, {}).get(unseen.reason) or words.see_more[unseen.reason]

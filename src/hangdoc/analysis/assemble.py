@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..model import report as r
-from ..model.sample import Thread
+from ..model.sample import Stack, Thread
 from . import compare, floors
-from .advice import disproof, fix_of, next_steps
+from .advice import deep_step, disproof, fix_of, next_steps
+from .closer import alarms, step_reasons, told, with_native
 from .crash import triage
 from .history import package_version
 from .judge import Judgement, furthest_behind, phase_since
@@ -50,8 +51,8 @@ def assemble(
         confidence=judgement.confidence,
         summary=_summary(view, judgement, pictures),
         engine=_engine(view),
-        reasons=list(judgement.reasons),
-        next=next_steps(named) if named else [],
+        reasons=_reasons(view, judgement),
+        next=_next(view, judgement),
         disprove=disproof(named)
         if named and judgement.verdict in ("suspect", "hung") and judgement.confidence != "certain"
         else None,
@@ -76,7 +77,7 @@ def assemble(
             for p in pictures
             if p.member.needed
         ],
-        stacks=tree([(one.member.label, one.stack) for one in pictures if one.stack is not None and one.member.needed]),
+        stacks=tree(_stacks(view, pictures)),
         waits=[_wait(view, one) for one in edges],
         crash=triage(view, pictures) if judgement.verdict == "crashed" else None,
         undecided=[r.UndecidedCause("verdict", list(judgement.missing))] if judgement.missing else [],
@@ -90,6 +91,27 @@ def assemble(
             round(history.wall_s, 3), round(history.cpu_s, 3), {str(pid): ms for pid, ms in history.paused_ms.items()}
         ),
     )
+
+
+def _reasons(view: View, judgement: Judgement) -> list[str]:
+    """The evidence of the verdict, and what --deep told and did; what it changed comes first."""
+    one, history = judgement.behind, view.history
+    more = told(one, history.tracks[one.member.pid]) if one is not None and not judgement.culprits else []
+    return [*alarms(history.deep), *judgement.reasons, *more, *step_reasons(history.deep)]
+
+
+def _next(view: View, judgement: Judgement) -> list[str]:
+    """What to do about the culprit, and what --deep would add where that would matter."""
+    named = judgement.culprits[0] if judgement.culprits else None
+    steps = next_steps(named) if named else []
+    one = named or (judgement.behind if judgement.verdict == "undecided" else None)
+    more = deep_step(one) if one is not None and not view.history.deep else None
+    return [*steps, more] if more else steps
+
+
+def _stacks(view: View, pictures: Sequence[Picture]) -> list[tuple[str, Stack]]:
+    found = ((one, with_native(one, view.history.tracks[one.member.pid])) for one in pictures if one.member.needed)
+    return [(one.member.label, stack) for one, stack in found if stack is not None]
 
 
 def _summary(view: View, judgement: Judgement, pictures: Sequence[Picture]) -> str:

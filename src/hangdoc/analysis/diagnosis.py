@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ..engines import launches, lines, load, phases
 from ..engines.profile import PhaseSpec, Profile
+from ..model.deep import PAUSING
 from ..model.launch import Launch
 from ..model.report import Report
 from ..model.sample import Sample
@@ -71,6 +72,9 @@ class Diagnosis:
 
     def add(self, sample: Sample) -> None:
         """Fold one sample in."""
+        if self.history.launch is not None and PAUSING & set(sample.probes):
+            self.history.attach(sample)
+            return
         found = launches.launch_of(self.root, launches.find(sample, self._profiles), sample)
         if found is None:
             found = self.history.launch or launches.unknown_launch(self.root, sample)

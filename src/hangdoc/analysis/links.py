@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from ..model.sample import Fd, Socket, Thread
 from ..model.words import Certainty, Via
 from .calls import name_of
-from .history import History, Track
+from .history import History
 from .holders import of_file
+from .tracks import Track
 
 _ACCESS = 3  # O_ACCMODE of open flags: 0 reads, 1 writes, 2 both
 

@@ -10,8 +10,8 @@ from ..model.sample import Process, Thread
 from ..model.words import Mechanism
 from . import floors
 from .calls import Blocked, blocked_in, name_of, on_disk
-from .history import Track
 from .holders import cycle, holds_gil, lock_mechanism, of_futex, of_gil
+from .tracks import Track
 from .view import Picture, View
 
 _SLEEPS = ("nanosleep", "clock_nanosleep")

@@ -9,8 +9,8 @@ from ..engines.meanings import meaning
 from ..engines.profile import Profile
 from ..model.sample import Stack
 from . import floors
-from .history import Track
 from .stacks import in_one_place, path_of
+from .tracks import Track
 
 
 @dataclass(frozen=True)

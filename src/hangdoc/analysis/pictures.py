@@ -11,10 +11,11 @@ from ..model.sample import Stack, Thread
 from ..model.words import Phase
 from . import floors
 from .calls import name_of
+from .closer import closer
 from .crash import how
-from .history import Track
 from .mechanisms import ended, explained, halted
 from .movement import mostly_idle, movement, of_helpers
+from .tracks import Track
 from .view import Picture, View
 
 # Calls in which Python's subprocess waits for a child or for its output.
@@ -56,7 +57,7 @@ def picture(view: View, track: Track) -> Picture:
         return stopped
     if thread is None:
         return replace(base, waits_for=means.waits_for, idle=means.idle)
-    return explained(view, track, thread, means, base)
+    return closer(explained(view, track, thread, means, base), track, view.arch)
 
 
 def may_wait_for_children(view: View, track: Track, thread: Thread | None, means: Meaning) -> bool:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 
 from ..model.sample import Thread
 from ..model.words import ROLES, Via
-from .history import Track
 from .holders import of_futex, of_gil
 from .links import Edge, Links, by_call
+from .tracks import Track
 from .view import Picture, View
 
 _TOLD = 64  # edges of other threads told per process: a pool behind one lock is one finding

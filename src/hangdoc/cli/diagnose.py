@@ -14,6 +14,7 @@ from rich.text import Text
 from .. import __version__
 from ..model.report import Report
 from ..report import terminal
+from ..session import deep as session_deep
 from ..session import target
 from ..session.casefile import CASE_SCHEMA, CaseWriter, Header
 from ..session.look import Look, Options
@@ -41,6 +42,11 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options from the signat
         help="The good start to hold it against; auto: the nearest.",
     ),
     stacks: Stacks = typer.Option(Stacks.auto, help="Python stacks with py-spy --nonblocking, which pauses nothing."),
+    deep: bool = typer.Option(
+        False,
+        "--deep",
+        help="Then stop culprits and a few victims for up to 2 s each: native stacks, strace of a loop.",
+    ),
     timeout: float = typer.Option(60.0, min=1.0, help="Seconds for the whole command."),
     json: bool = typer.Option(False, "--json", help="Print the report as one JSON object (docs/report.md)."),
     as_markdown: bool = typer.Option(
@@ -56,13 +62,15 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options from the signat
     form = screen.form_of(json=json, as_markdown=as_markdown)
     given = str(pid) if pid else target_
     if given and not (given.isascii() and given.isdigit()):
+        if deep:
+            raise exits.Stop("--deep looks at living processes, and this is a file")
         report = report_of_case(Path(given), baselines_of(baseline))
     else:
         options = Options(
             stacks=stacks is Stacks.auto, logs=tuple(log), timeout_s=timeout, baselines=baselines_of(baseline)
         )
         live = form == "text" and screen.colour()
-        report = _look(int(given) if given else None, options, Path(save) if save else None, live=live)
+        report = _look(int(given) if given else None, options, Path(save) if save else None, live=live, deep=deep)
     screen.show(report, form, verbose=verbose)
     return exits.exit_status(report.verdict, fail_on.value if fail_on else None, lost_target=lost(report))
 
@@ -76,7 +84,7 @@ def lost(report: Report) -> bool:
     )
 
 
-def _look(pid: int | None, options: Options, save: Path | None, *, live: bool) -> Report:
+def _look(pid: int | None, options: Options, save: Path | None, *, live: bool, deep: bool) -> Report:
     started = time.monotonic()
     case: CaseWriter | None = None
     try:
@@ -88,6 +96,8 @@ def _look(pid: int | None, options: Options, save: Path | None, *, live: bool) -
             left = max(1.0, options.timeout_s - (time.monotonic() - started))
             look = Look(channel, launch, first, replace(options, timeout_s=left), case)
             _follow(look, live=live)
+            if deep:
+                session_deep.run(look, screen.note, started + options.timeout_s)
             if look.case_error is not None:
                 screen.note(f"hangdoc: {save} is incomplete: {look.case_error.strerror}; the report is not")
             return look.diagnosis.report(__version__)

@@ -43,6 +43,8 @@ class Advice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     next: dict[Mechanism, tuple[str, ...]]
     see_more: dict[UnseenReason, str]
+    see_more_of: dict[str, dict[UnseenReason, str]]  # the same for one probe, where that is another answer
+    deep: dict[Mechanism, str]  # what --deep would add
 
 
 @functools.cache

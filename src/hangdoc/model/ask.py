@@ -25,6 +25,7 @@ class Ask:
     stack_pids: Tuple[int, ...] = ()  # members whose Python stacks are wanted; empty = all members
     thread_pids: Tuple[int, ...] = ()  # members whose threads, fds are wanted; empty = all members
     wait_pids: Optional[Tuple[int, ...]] = None  # of `thread_pids`, whose blocked calls are decoded; None = all of them
+    deep_pids: Tuple[int, ...] = ()  # members that `glance`, `native` and `strace` look at; empty = none
     logs: Tuple[str, ...] = ()  # further log files (--log)
     log_offsets: Dict[str, int] = field(default_factory=dict)  # path -> first byte wanted
     health: List[HealthAsk] = field(default_factory=list)

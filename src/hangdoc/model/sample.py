@@ -11,6 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Dict, List, Optional, Tuple
 
+from .deep import DeepStep as DeepStep  # noqa: PLC0414 - the names belong to a sample, too
+from .deep import Glance as Glance  # noqa: PLC0414
+from .deep import Trace as Trace  # noqa: PLC0414
 from .locks import FileLock as FileLock  # noqa: PLC0414 - the names belong to a sample, too
 from .locks import FutexWait as FutexWait  # noqa: PLC0414
 from .locks import Gil as Gil  # noqa: PLC0414
@@ -151,6 +154,10 @@ class Process:
     # probe `stacks`
     stacks: Optional[List[Stack]] = None
     python: Optional[str] = None
+    # probes `glance`, `native` (stacks with native frames) and `strace`
+    glance: Optional[Glance] = None
+    native: Optional[List[Stack]] = None
+    trace: Optional[Trace] = None
     # probe `packages`: name -> version, from the site-packages of the process
     packages: Optional[Dict[str, str]] = None
     modified: Optional[List[str]] = None  # files of engine wheels on its stacks whose hash differs from RECORD
@@ -309,5 +316,6 @@ class Sample:
     file_locks: List[FileLock] = field(default_factory=list)
     rings: List[Ring] = field(default_factory=list)
     ended: List[Ended] = field(default_factory=list)  # processes that ended since the last sample, in this order
+    deep: List[DeepStep] = field(default_factory=list)  # what --deep did; such a sample is no look at movement
     unseen: List[Unseen] = field(default_factory=list)
     cost: Cost = field(default_factory=Cost)

@@ -16,7 +16,8 @@ NUMBERS: Dict[str, Dict[str, int]] = {
         "fcntl": 72, "flock": 73, "fsync": 74, "rt_sigtimedwait": 128, "rt_sigsuspend": 130, "futex": 202,
         "restart_syscall": 219, "clock_nanosleep": 230, "epoll_wait": 232, "waitid": 247, "openat": 257,
         "pselect6": 270, "ppoll": 271, "epoll_pwait": 281, "accept4": 288, "recvmmsg": 299, "clone3": 435,
-        "openat2": 437, "epoll_pwait2": 441, "futex_waitv": 449,
+        "semop": 65, "semtimedop": 220,
+        "io_uring_enter": 426, "openat2": 437, "epoll_pwait2": 441, "futex_waitv": 449,
     },
     "aarch64": {
         "epoll_pwait": 22, "fcntl": 25, "ioctl": 29, "flock": 32, "openat": 56, "read": 63, "write": 64, "readv": 65,
@@ -24,9 +25,16 @@ NUMBERS: Dict[str, Dict[str, int]] = {
         "futex": 98, "nanosleep": 101, "clock_nanosleep": 115, "sched_yield": 124, "restart_syscall": 128,
         "rt_sigsuspend": 133, "rt_sigtimedwait": 137, "accept": 202, "connect": 203, "sendto": 206, "recvfrom": 207,
         "sendmsg": 211, "recvmsg": 212, "clone": 220, "accept4": 242, "recvmmsg": 243, "wait4": 260, "clone3": 435,
+        "semtimedop": 192, "semop": 193, "io_uring_enter": 426,
         "openat2": 437, "epoll_pwait2": 441, "futex_waitv": 449,
     },
 }  # fmt: skip
 NAMES: Dict[str, Dict[int, str]] = {
     arch: {number: name for name, number in table.items()} for arch, table in NUMBERS.items()
 }
+# Calls whose first argument is a descriptor.
+TAKES_FD = frozenset((
+    "read", "write", "ioctl", "pread64", "pwrite64", "readv", "writev", "connect", "accept", "accept4", "sendto", "recvfrom",
+    "sendmsg", "recvmsg", "recvmmsg", "fcntl", "flock", "fsync", "epoll_wait", "epoll_pwait", "epoll_pwait2", "lseek",
+    "sendmmsg", "shutdown", "ftruncate", "fstat", "close", "epoll_ctl", "preadv", "pwritev",
+))  # fmt: skip

@@ -21,5 +21,9 @@ PROBES: Dict[str, bool] = {
     "host": True,  # memory, cgroups, mounts, kernel log
     "packages": True,  # versions in the target's site-packages; files that differ from their RECORD
     "stacks": True,  # Python stacks by py-spy --nonblocking
+    "glance": True,  # one member: many quick looks at its threads' calls, io and eventfds
+    "native": True,  # one member: stacks with native frames by py-spy; pauses it, only with --deep
+    "strace": True,  # one member: all its system calls for two seconds; pauses it, only with --deep
     "health": True,  # health paths, in the target's network namespace
 }
+DEEP = ("glance", "native", "strace")  # of `Ask.deep_pids` only; the last two pause what they look at

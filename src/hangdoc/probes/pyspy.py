@@ -12,7 +12,7 @@ import signal
 import stat
 import subprocess
 import time
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ..model.sample import Frame, Process, Stack, Unseen
 from ..model.words import UnseenReason
@@ -23,6 +23,7 @@ from .reading import text_or_none
 OLDEST = (0, 4, 0)  # older ones attach with PTRACE_ATTACH and can leave a stop signal behind
 VERSION_DEADLINE_S = 2.0
 OUTPUT_LIMIT = 8 << 20
+WATCH_S = 0.002  # how often a running tool is watched
 PR_SET_PDEATHSIG = 1
 # What its last words mean, first match wins.
 FAILURES: Tuple[Tuple[str, UnseenReason], ...] = (
@@ -95,16 +96,25 @@ def _version(path: str) -> str:
     return _VERSIONS[key]
 
 
-def _end_with_us(libc: ctypes.CDLL, deadline_s: float) -> None:
+def _end_with_us(libc: ctypes.CDLL, deadline_s: float, parent: int) -> None:
     """Between fork and exec: the tool is killed when we die, and ends by itself should that fail. Both survive exec."""
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)  # we died before that was set
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
     signal.setitimer(signal.ITIMER_REAL, deadline_s + 0.5)
 
 
-def run(command: List[str], deadline_s: float) -> Tuple[Optional[int], bytes, bytes]:
-    """(exit status, None at the deadline; output; last words) of a tool that must not outlive the deadline or us."""
+def run(
+    command: List[str], deadline_s: float, watch: Optional[Callable[[], None]] = None
+) -> Tuple[Optional[int], bytes, bytes]:
+    """(exit status, None at the deadline; output; last words) of a tool that must not outlive the deadline or us.
+
+    `watch` is called every few milliseconds while it runs. At the deadline the tool gets SIGKILL,
+    never SIGTERM: a tracer that tries to detach cleanly can wait for ever and keep threads stopped.
+    """
+    parent = os.getpid()
     libc = ctypes.CDLL(None)  # loaded here: between fork and exec nothing may take a lock
     try:
         child = subprocess.Popen(
@@ -113,13 +123,13 @@ def run(command: List[str], deadline_s: float) -> Tuple[Optional[int], bytes, by
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             # our process has one thread; nothing else can set these two between fork and exec
-            preexec_fn=lambda: _end_with_us(libc, deadline_s),  # noqa: PLW1509
+            preexec_fn=lambda: _end_with_us(libc, deadline_s, parent),  # noqa: PLW1509
             start_new_session=True,
             env={**os.environ, "RUST_BACKTRACE": "0"},
         )
     except OSError as error:
         return -1, b"", str(error).encode()
-    out, complete = _drain(child, time.monotonic() + deadline_s)
+    out, complete = _drain(child, time.monotonic() + deadline_s, watch)
     code: Optional[int] = None
     end = time.monotonic() + (0.5 if complete else 0)
     while complete and code is None and time.monotonic() < end:
@@ -139,7 +149,9 @@ def run(command: List[str], deadline_s: float) -> Tuple[Optional[int], bytes, by
     return code, out[0], out[1]
 
 
-def _drain(child: "subprocess.Popen[bytes]", end: float) -> Tuple[Tuple[bytes, bytes], bool]:
+def _drain(
+    child: "subprocess.Popen[bytes]", end: float, watch: Optional[Callable[[], None]]
+) -> Tuple[Tuple[bytes, bytes], bool]:
     """(standard output and error, whether both ended in time and within their limits)."""
     streams = [stream.fileno() for stream in (child.stdout, child.stderr) if stream]
     parts: Dict[int, List[bytes]] = {fd: [] for fd in streams}
@@ -149,6 +161,9 @@ def _drain(child: "subprocess.Popen[bytes]", end: float) -> Tuple[Tuple[bytes, b
         left = end - time.monotonic()
         if left <= 0:
             break
+        if watch is not None:
+            watch()
+            left = min(left, WATCH_S)
         for fd in select.select(list(waiting), [], [], left)[0]:
             data = os.read(fd, 1 << 16)
             if not data:
@@ -168,15 +183,29 @@ def dump(
     nor who is active, and some stacks of a busy process may be torn.
     """
 
-    def missed(word: UnseenReason, detail: str) -> Tuple[None, str]:
-        unseen.append(Unseen("stacks", word, detail, process.pid))
-        return None, ""
-
     # the tool reads the interpreter's file: on a silent file system that would never end, nor could it be killed
     if process.exe and mounts.dead_below(root, process.pid, [process.exe]):
-        return missed("skipped", "its Python lies on a file system that does not answer")
+        unseen.append(Unseen("stacks", "skipped", "its Python lies on a file system that does not answer", process.pid))
+        return None, ""
     command = [pyspy, "dump", "--json", "--nonblocking", "--pid", str(process.pid)]
-    code, out, words = run(command, deadline_s)
+    return understood(root, process, run(command, deadline_s), deadline_s, unseen)
+
+
+def understood(
+    root: str,
+    process: Process,
+    told: Tuple[Optional[int], bytes, bytes],
+    deadline_s: float,
+    unseen: List[Unseen],
+    probe: str = "stacks",
+) -> Tuple[Optional[List[Stack]], str]:
+    """What a dump in JSON tells (`told`: what `run` gave), or its failure in `unseen`."""
+
+    def missed(word: UnseenReason, detail: str) -> Tuple[None, str]:
+        unseen.append(Unseen(probe, word, detail, process.pid))
+        return None, ""
+
+    code, out, words = told
     if code is None:
         return missed("timed-out", f"no stacks within {deadline_s:.1f} s")
     if code != 0:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ..analysis.history import Track
+from ..analysis.tracks import Track
 
 TICK_S = 1.0  # processes
 LOGS_S = 2.0

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
+from ..analysis.closer import LOOPS
 from ..analysis.diagnosis import Diagnosis
 from ..analysis.judge import Judgement
 from ..engines import load
@@ -23,6 +24,8 @@ LOOK_S = 15.5  # a look lasts at most so long
 SLOW_EVERY_S = (
     5.0  # sockets, descriptors, host facts and health: at most once in 5 s (SGLang's health check runs a token)
 )
+_GLANCE_S = 2.5  # for many quick looks at what a loop does
+_GLANCED = 8  # members that are looked at so
 _ALWAYS = ("processes", "threads", "logs")
 _SLOWLY = ("fds", "sockets", "host")
 _TELLING = frozenset({"scan", "fds", "host", "packages"})  # probes that tell of the configuration
@@ -66,7 +69,7 @@ class Look:
         self._id = 0
         self._slow_at = float("-inf")
         self._environ_asked = False
-        self._pyspy = find_pyspy() if options.stacks else None
+        self._pyspy = find_pyspy()
         self._keep(first)
 
     def run(self) -> Iterator[Judgement]:
@@ -84,6 +87,18 @@ class Look:
             pause = 0.3 if self._id == 1 else 1.0
             time.sleep(max(0.05, min(pause - (time.monotonic() - tick), end - time.monotonic())))
         self.last_questions()
+        judgement = self.diagnosis.judgement(ended=True)
+        open_ = [judgement.behind] if judgement.verdict == "undecided" and judgement.behind else []
+        loops = [one.member.pid for one in (*judgement.culprits, *open_) if one.mechanism in LOOPS]
+        if loops and started + self.options.timeout_s - time.monotonic() > _GLANCE_S:
+            self.closer("glance", tuple(loops[:_GLANCED]), _GLANCE_S)
+
+    def closer(self, probe: str, pids: tuple[int, ...], deadline_s: float) -> None:
+        """Look at a few members by `glance`, `native` or `strace`; the last two pause them."""
+        self._id += 1
+        # without `processes`: that members are missing from this sample does not mean that they are gone
+        question = Ask(self._id, (probe,), pids=pids, deep_pids=pids, pyspy=self._pyspy, deadline_s=deadline_s)
+        self._keep(self.channel.ask(question))
 
     def _settled(self, judgement: Judgement) -> bool:
         if judgement.verdict in ("crashed", "ready"):

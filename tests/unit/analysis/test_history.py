@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hangdoc.analysis import floors
-from hangdoc.analysis.history import History, Tick, merge, moved_channels
+from hangdoc.analysis.history import History
+from hangdoc.analysis.tracks import Tick, merge, moved_channels
 from hangdoc.model.launch import Launch, Member
 from hangdoc.model.sample import Io, Process, Sample, Thread
 

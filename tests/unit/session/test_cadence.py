@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hangdoc.analysis.history import Tick, Track
+from hangdoc.analysis.tracks import Tick, Track
 from hangdoc.model.launch import Member
 from hangdoc.model.sample import Process
 from hangdoc.session.cadence import CALM_S, HEALTH_S, STACKS_S, THREADS_S, Cadence, Plan

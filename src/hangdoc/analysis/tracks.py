@@ -1,0 +1,119 @@
+"""One member over time: its counters, its threads, its stacks; and what counts as movement between two looks."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field, fields, replace
+
+from ..model.launch import Member
+from ..model.sample import Process, Stack, Thread
+from . import floors
+
+_STACK_AGE_S = 5.0  # an older stack is not what a thread is doing now
+_KEPT = 64  # looks and ticks kept per member
+_IDENTITY = {"pid", "ppid", "start", "state", "comm"}
+
+
+@dataclass(frozen=True)
+class Tick:
+    """Counters of a member at one instant."""
+
+    at: float  # monotonic seconds of the host
+    cpu: float
+    faults: int
+    major: int
+    rss: int | None
+    read_bytes: int | None
+    rchar: int | None
+    syscr: int | None
+
+
+@dataclass
+class ThreadTrack:
+    """How long a thread has been in the same blocked call, and how long it has not run at all."""
+
+    place: tuple[object, ...]
+    in_place_since: float
+    slices: int | None
+    not_run_since: float
+    deadlines: set[float] = field(default_factory=set)
+    looks: int = 1
+
+
+@dataclass
+class Track:
+    """One member over time."""
+
+    member: Member
+    process: Process
+    first: float
+    last: float
+    ticks: deque[Tick] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    stacks: deque[tuple[float, tuple[Stack, ...]]] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    threads: dict[int, ThreadTrack] = field(default_factory=dict)
+    moved: dict[str, float] = field(default_factory=dict)  # channel -> last instant at which it moved
+    state_since: float = 0.0
+    threads_at: float = 0.0  # when its threads were last looked at
+    died: float | None = None  # when it ended, where the agent saw it happen
+    gone: float | None = None  # when it was first missed
+    children: set[int] = field(default_factory=set)
+    attached: bool = False  # a tool was attached since the last look: what it stirred up is no movement
+
+    @property
+    def main(self) -> Thread | None:
+        """Its main thread, as last seen."""
+        return (self.process.threads or {}).get(self.process.pid)
+
+    @property
+    def last_stacks(self) -> tuple[Stack, ...]:
+        """The last Python stack seen of each thread. A look that stops nothing misses a busy thread now and then."""
+        found: dict[tuple[int | None, str], Stack] = {}
+        for at, stacks in reversed(self.stacks):
+            if self.last - at > _STACK_AGE_S:
+                break
+            for one in stacks:
+                found.setdefault((one.tid, one.name if one.tid is None else ""), one)
+        return tuple(found.values())
+
+    def cpu_rate(self, since: float) -> float | None:
+        """CPU seconds per second from `since` on; None with fewer than two ticks."""
+        ticks = [tick for tick in self.ticks if tick.at >= since]
+        if len(ticks) < 2 or ticks[-1].at <= ticks[0].at:
+            return None
+        return (ticks[-1].cpu - ticks[0].cpu) / (ticks[-1].at - ticks[0].at)
+
+
+def thread_place(thread: Thread) -> tuple[object, ...]:
+    """Where a thread is blocked: call, stack pointer and instruction; the wait channel where those are denied."""
+    if thread.syscall is None:
+        return (thread.state, thread.wchan)
+    first = thread.args[:1] if thread.syscall not in (202, 98) else ()  # a futex address may be reused on the stack
+    return (thread.syscall, thread.sp, thread.pc, *first)
+
+
+def merge(old: Process, new: Process) -> Process:
+    """The newer process, with the facts of the older one where the newer look did not ask for them."""
+    empty = {one.name: one.default for one in fields(Process) if one.name not in _IDENTITY}
+    kept = {name: getattr(old, name) for name, default in empty.items() if getattr(new, name) == default}
+    if old.fds and new.fds and set(new.fds) <= {1, 2}:  # a look at its outputs alone
+        kept["fds"] = {**old.fds, **new.fds}
+    return replace(new, **kept)
+
+
+def moved_channels(before: Tick, now: Tick) -> list[str]:
+    """Counters that moved by more than the noise floors between two ticks; CPU time is judged elsewhere, by its stacks."""
+    seconds = max(now.at - before.at, 0.001)
+    moved = []
+    if now.rss is not None and before.rss is not None and now.rss - before.rss > floors.MEMORY:
+        moved.append("memory")
+    if now.faults - before.faults > floors.FAULTS * seconds:
+        moved.append("faults")
+    if now.major - before.major > floors.MAJOR_FAULTS * seconds:
+        moved.append("major-faults")
+    if now.read_bytes is not None and before.read_bytes is not None:
+        if now.read_bytes - before.read_bytes > floors.READ * seconds:
+            moved.append("storage")
+        read, calls = now.rchar - before.rchar, now.syscr - before.syscr  # type: ignore[operator]
+        if read > floors.READ * seconds and read > floors.LARGE_READ * max(calls, 1):
+            moved.append("reads")
+    return moved
