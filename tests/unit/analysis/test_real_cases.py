@@ -1,0 +1,74 @@
+"""Cases of real vLLM and SGLang starts, each with one fault that was planted: what was planted is what must be told.
+
+Saved with `diagnose --save` from vLLM 0.32 and SGLang 0.5.23 on a CPU and vLLM 0.25.1 on two H200s; paths are made
+general. Expectations are what was planted, not what came out. `None` for a rank: the process has none.
+"""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from hangdoc.analysis.diagnosis import Diagnosis
+from hangdoc.model.report import Report
+from hangdoc.session import casefile
+
+CASES = Path(__file__).parents[2] / "data" / "cases"
+STUCK = ("hung", "suspect")
+# name -> verdicts, role, rank, mechanisms, phases
+PLANTED = {
+    "vllm-stopped": (("hung",), "worker", "TP1", ("stopped",), ("kv-cache", "memory-profile", "post-load")),
+    "vllm-own-mutex": (("hung",), "worker", "TP1", ("mutex-self",), ("distributed-init",)),
+    "vllm-gil-in-native-code": (STUCK, "worker", "TP0", ("gil-held", "sleep"), ("compile", "kernel-warmup", "graph-capture")),
+    "vllm-state-d": (STUCK, "worker", "TP1", ("uninterruptible",), ("kv-cache", "memory-profile", "post-load")),
+    "vllm-file-lock": (STUCK, "engine-core", "", ("file-lock",), ("engine-spawn", "engine-init")),
+    "vllm-chatter": (STUCK, "worker", "TP1", ("lock-cycle", "lock-wait"), ("model-init", "weight-load")),
+    "vllm-output-not-read": (("hung",), None, None, ("pipe-write",), None),
+    "vllm-one-collective-more": (STUCK, "worker", "TP0", ("collective", "collective-mismatch"), ("kv-cache", "memory-profile")),
+    "vllm-mute-hub": (STUCK, "api-server", "", ("socket-recv", "download"), ("config", "import")),
+    "vllm-cuda-rank-asleep": (STUCK, "worker", "TP1", ("sleep",), ("memory-profile",)),
+    "vllm-cuda-deadlock": (STUCK, "worker", "TP1", ("lock-cycle", "lock-wait"), ("kernel-warmup", "kv-cache", "compile")),
+    "sglang-eventfd-loop": (STUCK, "scheduler", "TP1", ("busy-loop", "sleep-loop"), ("post-load", "memory-profile", "kv-cache")),
+    "sglang-launcher-http": (STUCK, "launcher", "", ("socket-recv",), None),
+    "sglang-warmup": (STUCK, "scheduler", "TP1", ("sleep", "sleep-loop"), ("warmup",)),
+    "sglang-stopped-while-sibling-loads": (("hung",), "scheduler", "TP1", ("stopped",), ("weight-load",)),
+    "sglang-barrier-mismatch": (STUCK, "scheduler", "TP1", ("collective", "collective-mismatch"), None),
+    "sglang-fifo": (STUCK, "scheduler", "TP0", ("fifo-open",), None),
+    "sglang-child": (STUCK, "scheduler", "", ("child-wait",), ("weight-load", "distributed-init")),
+    "sglang-second-node-missing": (STUCK, "scheduler", "TP0", ("rendezvous",), ("distributed-init",)),
+}  # fmt: skip
+
+
+def report_of(name: str, folder: Path) -> Report:
+    """The report of a packed case, without any baseline."""
+    path = folder / "a.case"
+    path.write_bytes(gzip.decompress((CASES / f"{name}.case.gz").read_bytes()))
+    header, samples = casefile.read(path)
+    diagnosis = Diagnosis(header.root)
+    for sample in samples:
+        diagnosis.add(sample)
+    return diagnosis.report("0", mode="case")
+
+
+@pytest.mark.parametrize("name", sorted(PLANTED))
+def test_what_was_planted_is_told_and_nobody_else_is_named(name: str, tmp_path: Path) -> None:
+    verdicts, role, rank, mechanisms, phases = PLANTED[name]
+    report = report_of(name, tmp_path)
+    assert report.verdict in verdicts
+    assert report.culprits
+    if role is not None:
+        assert {(one.role, one.rank) for one in report.culprits} == {(role, rank)}
+    assert {one.mechanism for one in report.culprits} <= set(mechanisms)
+    assert report.phase is not None
+    assert phases is None or report.phase.id in phases
+
+
+@pytest.mark.parametrize("name", sorted(path.name.split(".")[0] for path in CASES.glob("*good*")))
+def test_a_good_start_is_never_called_stuck(name: str, tmp_path: Path) -> None:
+    assert report_of(name, tmp_path).verdict in ("progressing", "slow", "ready")
+
+
+def test_every_case_is_expected_to_be_something() -> None:
+    assert {path.name.split(".")[0] for path in CASES.glob("*.gz") if "good" not in path.name} == set(PLANTED)
