@@ -1,4 +1,5 @@
-"""A real file system that stops answering: FUSE, spoken by a child that answers the greeting and nothing else."""
+"""A real file system that stops answering: FUSE, spoken by a child that answers the greeting and nothing else, or shows one
+file that it never reads."""
 
 from __future__ import annotations
 
@@ -27,6 +28,34 @@ print("ready", flush=True)
 while True:
     os.read(fd, 1 << 17)
 """
+# Shows one file of 1 MiB, whatever it is asked for by name; answers everything but reads (opcodes of linux/fuse.h).
+ONE_FILE = r"""
+import os, struct, sys
+fd = int(sys.argv[1])
+def attributes(node):
+    size, mode = (0, 0o40755) if node == 1 else (1 << 20, 0o100644)
+    return struct.pack("=6Q10I", node, size, size >> 9, 0, 0, 0, 0, 0, 0, mode, 1, 0, 0, 0, 4096, 0)
+def answer(opcode, node):
+    if opcode == 26:
+        return struct.pack("=IIIIHHI", 7, 31, 0, 0, 12, 10, 4096) + bytes(40)
+    if opcode == 1:
+        return struct.pack("=4Q2I", 2, 0, 3600, 3600, 0, 0) + attributes(2)
+    if opcode == 3:
+        return struct.pack("=Q2I", 3600, 0, 0) + attributes(node)
+    if opcode == 14:
+        return struct.pack("=Q2I", 1, 0, 0)
+    return b"" if opcode in (18, 25) else None
+while True:
+    request = os.read(fd, 1 << 17)
+    length, opcode, unique, node = struct.unpack_from("=IIQQ", request)
+    if opcode in (2, 15, 36, 42):  # forgets and interrupts have no answer; a read gets none
+        continue
+    body = answer(opcode, node)
+    error, body = (0, body) if body is not None else (-38, b"")  # ENOSYS
+    os.write(fd, struct.pack("=IiQ", 16 + len(body), error, unique) + body)
+    if opcode == 26:
+        print("ready", flush=True)
+"""
 
 
 @contextlib.contextmanager
@@ -46,14 +75,14 @@ def private_mounts(libc: ctypes.CDLL) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def silent_mount(point: Path) -> Iterator[Path]:
+def silent_mount(point: Path, daemon: str = DAEMON) -> Iterator[Path]:
     """Mount it; afterwards the daemon's end aborts every request and the mount is taken away."""
     libc = ctypes.CDLL(None, use_errno=True)
     with private_mounts(libc):
-        yield from _silent_mount(libc, point)
+        yield from _silent_mount(libc, point, daemon)
 
 
-def _silent_mount(libc: ctypes.CDLL, point: Path) -> Iterator[Path]:
+def _silent_mount(libc: ctypes.CDLL, point: Path, daemon: str) -> Iterator[Path]:
     try:
         device = os.open("/dev/fuse", os.O_RDWR)
     except OSError as error:
@@ -63,7 +92,7 @@ def _silent_mount(libc: ctypes.CDLL, point: Path) -> Iterator[Path]:
         os.close(device)
         pytest.skip("no FUSE mount here: " + os.strerror(ctypes.get_errno()))
     child = subprocess.Popen(
-        [sys.executable, "-S", "-c", DAEMON, str(device)], pass_fds=[device], stdout=subprocess.PIPE
+        [sys.executable, "-S", "-c", daemon, str(device)], pass_fds=[device], stdout=subprocess.PIPE
     )
     os.close(device)
     try:
