@@ -185,7 +185,7 @@ class History:
             self._threads(track, sample.mono, process.threads)
         if process.stacks is not None:
             track.stacks.append((sample.mono, tuple(shortened(one, STACK_FRAMES) for one in process.stacks)))
-            while sample.mono - track.stacks[0][0] > _STACKS_S:
+            while len(track.stacks) > 1 and sample.mono - track.stacks[0][0] > _STACKS_S:
                 track.stacks.popleft()
         if process.num_threads is not None:
             self._tick(track, sample, process, children)

@@ -64,15 +64,21 @@ class Track:
         """Its main thread, as last seen."""
         return (self.process.threads or {}).get(self.process.pid)
 
+    def _in_place(self, tid: int | None, since: float) -> bool:
+        known = self.threads.get(tid) if tid is not None else None
+        return known is not None and known.in_place_since <= since
+
     @property
     def last_stacks(self) -> tuple[Stack, ...]:
-        """The last Python stack seen of each thread. A look that stops nothing misses a busy thread now and then."""
+        """The last Python stack seen of each thread. A look that stops nothing misses a busy thread now and then.
+
+        An older stack still stands while its thread has been blocked in the same place since.
+        """
         found: dict[tuple[int | None, str], Stack] = {}
         for at, stacks in reversed(self.stacks):
-            if self.last - at > _STACK_AGE_S:
-                break
             for one in stacks:
-                found.setdefault((one.tid, one.name if one.tid is None else ""), one)
+                if self.last - at <= _STACK_AGE_S or self._in_place(one.tid, at):
+                    found.setdefault((one.tid, one.name if one.tid is None else ""), one)
         return tuple(found.values())
 
     def cpu_rate(self, since: float) -> float | None:

@@ -11,7 +11,7 @@ from hangdoc.analysis import floors
 from hangdoc.analysis.history import History
 from hangdoc.analysis.tracks import Tick, merge, moved_channels
 from hangdoc.model.launch import Launch, Member
-from hangdoc.model.sample import Io, Process, Sample, Thread
+from hangdoc.model.sample import Io, Process, Sample, Stack, Thread
 
 MEMBER = Member(100, 5.0, "scheduler", title="sglang::scheduler_TP0")
 LAUNCH = Launch("box", 100, "sglang", {100: MEMBER})
@@ -134,3 +134,12 @@ def test_merging_takes_the_newer_value() -> None:
     old, new = replace(BASE, io=Io(1, 1, 1, 1, 1, 1), rss=5), replace(BASE, io=Io(2, 2, 2, 2, 2, 2))
     assert merge(old, new).io == Io(2, 2, 2, 2, 2, 2)
     assert merge(old, new).rss == 5
+
+
+def test_an_old_stack_stands_while_its_thread_is_blocked_in_the_same_place() -> None:
+    """A watch reads the stack of a blocked thread once a minute; it is forgotten once the thread has been elsewhere."""
+    seen = replace(blocked(), stacks=[Stack(100, "MainThread")])
+    looks = [sample(1, seen), *(sample(float(at), blocked()) for at in range(2, 60, 4))]
+    assert [one.tid for one in folded(*looks).tracks[100].last_stacks] == [100]
+    moved = [*looks, sample(60, blocked(pc=99, slices=11))]
+    assert folded(*moved).tracks[100].last_stacks == ()
