@@ -176,8 +176,9 @@ def _frames(scene: Scene) -> Picture | None:
 def _sleeping(scene: Scene) -> Picture | None:
     if scene.call not in _SLEEPS:
         return None
-    loop = _loops(scene.track, scene.thread)
-    return _with(scene, Blocked("sleep-loop" if loop else "sleep", _sleep_detail(scene.view, scene.thread)))
+    if _loops(scene.track, scene.thread):
+        return _with(scene, Blocked("sleep-loop", "sleeps, wakes and sleeps again in the code named"))
+    return _with(scene, Blocked("sleep", _sleep_detail(scene.view, scene.thread)))
 
 
 def _looping(scene: Scene) -> Picture | None:
