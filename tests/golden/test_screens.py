@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import unicodedata
+from dataclasses import replace
 
 import pytest
 from reports import REPORTS, hostile, hung
 from syrupy.assertion import SnapshotAssertion
 
+from hangdoc.model.report import PortRow
 from hangdoc.report import markdown, terminal
 
 WIDTHS = (60, 80, 120, 200)
@@ -52,3 +54,11 @@ def test_one_screen(name: str) -> None:
 
 def _columns(line: str) -> int:
     return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in line)
+
+
+def test_the_port_of_the_server_comes_before_those_that_members_use_among_themselves() -> None:
+    inner = [PortRow("h", port, 7, "LISTEN", None) for port in range(1000, 1030)]
+    report = replace(hung(), ports=[*inner, PortRow("h", 8000, None, "not listening", "refused")])
+    shown = terminal.render(report, width=100)
+    assert shown.index("8000 not listening, health: refused") < shown.index("1000 LISTEN")
+    assert "and 29 more" in shown

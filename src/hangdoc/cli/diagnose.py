@@ -60,6 +60,8 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options from the signat
 ) -> int:
     """Look once at a launch: is it slow or stuck, where, because of which rank, and what to do."""
     form = screen.form_of(json=json, as_markdown=as_markdown)
+    if pid and target_ and target_ != str(pid):
+        raise exits.Stop(f"two targets: --pid {pid} and {target_}", "name one of them", exits.USAGE)
     given = str(pid) if pid else target_
     if given and not (given.isascii() and given.isdigit()):
         if deep:

@@ -90,6 +90,8 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options from the signat
     if not started and (len(words) > 1 or (words and not words[0].isdigit())):
         hint = "hangdoc watch PID, or to start a command: hangdoc watch -- COMMAND..."
         raise exits.Stop(f"{' '.join(words)!r} is no process number", hint, exits.USAGE)
+    if pid and words and words != [str(pid)]:
+        raise exits.Stop(f"two targets: --pid {pid} and {' '.join(words)}", "name one of them", exits.USAGE)
     if detach and not started:
         raise exits.Stop("--detach leaves a command that was started, and none was given", "", exits.USAGE)
     session = _Session(words if started else [], log, json=json, verbose=verbose)

@@ -187,9 +187,9 @@ def _log(report: Report) -> list[Text]:
 
 
 def _ports(report: Report) -> list[Text]:
-    return [
-        text(f"{port.port} {port.state}" + (f", health: {port.health}" if port.health else "")) for port in report.ports
-    ]
+    """The port of the server first: a real launch listens on dozens of others, and only two rows are shown."""
+    rows = sorted(report.ports, key=lambda one: one.health is None and one.state == "LISTEN")
+    return [text(f"{port.port} {port.state}" + (f", health: {port.health}" if port.health else "")) for port in rows]
 
 
 def _blind(report: Report) -> list[Text]:

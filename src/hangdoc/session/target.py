@@ -20,11 +20,12 @@ class NoLaunch(Exception):
 
 
 class SeveralLaunches(NoLaunch):
-    """Several launches, and none was named."""
+    """Several launches, and none was named, or a process that is above several of them (`above`)."""
 
-    def __init__(self, found: Sequence[Launch]) -> None:
+    def __init__(self, found: Sequence[Launch], above: int | None = None) -> None:
         commands = "\n".join(f"  hangdoc diagnose {one.root}    # {one.engine}{_port(one)}" for one in found)
-        super().__init__(f"{len(found)} launches run here and none was named", f"name one:\n{commands}")
+        where = f"run below process {above}" if above is not None else "run here and none was named"
+        super().__init__(f"{len(found)} launches {where}", f"name one:\n{commands}")
         self.found = tuple(found)
 
 
@@ -47,6 +48,9 @@ def choose(channel: Channel, sample: Sample, pid: int | None) -> Launch:
     found = find(sample)
     if pid is not None:
         named = launches.launch_of(pid, found, sample)
+        below = [one for one in found if pid in launches.ancestors(one.root, sample.processes)]
+        if named is None and len(below) > 1:  # their sum would say of a hung one that something moves
+            raise SeveralLaunches(below, pid)
         if named is None and pid in sample.processes:
             named = launches.unknown_launch(pid, sample)
         if named is None:

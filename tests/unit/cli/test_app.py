@@ -57,7 +57,18 @@ def test_every_command_explains_itself(name: str) -> None:
     assert "Usage: hangdoc" in done.stdout
 
 
-@pytest.mark.parametrize("words", [(), ("nonsense",), ("--nonsense",), ("demo", "--nonsense"), ("agent",)])
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("nonsense",),
+        ("--nonsense",),
+        ("demo", "--nonsense"),
+        ("agent",),
+        ("diagnose", "--pid", "1", "2"),
+        ("watch", "--pid", "1", "2"),
+    ],
+)
 def test_wrong_usage_is_status_2_with_a_message(words: tuple[str, ...]) -> None:
     done = _call(*words)
     assert done.returncode == 2
