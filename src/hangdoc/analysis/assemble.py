@@ -106,7 +106,7 @@ def _next(view: View, judgement: Judgement) -> list[str]:
     steps = next_steps(named) if named else []
     one = named or (judgement.behind if judgement.verdict == "undecided" else None)
     more = deep_step(one) if one is not None and not view.history.deep else None
-    return [*steps, more] if more else steps
+    return [more, *steps] if more else steps  # evidence first; what a step below may change comes after it
 
 
 def _stacks(view: View, pictures: Sequence[Picture]) -> list[tuple[str, Stack]]:

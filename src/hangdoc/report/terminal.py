@@ -182,7 +182,8 @@ def _log(report: Report) -> list[Text]:
     if not report.logs:
         lines.append(Text("no log was found"))
     if report.phase and report.phase.next_line and report.verdict != "ready":
-        lines.append(text(f"a good start prints next: {report.phase.next_line}", 240))
+        who = f" from {label(report.culprits[0], with_host=False)}" if report.culprits else ""
+        lines.append(text(f"in a good start the next line{who} is: {report.phase.next_line}", 240))
     return lines
 
 
