@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from ..analysis import floors
 from ..analysis.tracks import Track
 
 TICK_S = 1.0  # processes
@@ -17,7 +18,7 @@ THREADS_S = 5.0  # threads of every needed member that moves, and of who is behi
 HEALTH_S = 5.0  # SGLang's health check runs a token
 EARLY_HEALTH_S = 15.0  # before the port can be open
 FRESH_S = 9.0  # a member that has just become still: its threads every tick, until a definite fact could be stable
-STACKS_S = 4.5  # of who is behind, or spends CPU that no counter explains: three looks within the window of judging
+STACKS_S = 4.0  # of who is behind, or spends CPU that no counter explains: three looks in any window of judging
 CALM_S = 30.0  # threads and stacks of others that are still
 AROUND_S = 60.0  # descriptors and sockets of everybody
 SURROUNDINGS_S = 5.0  # host facts, and the descriptors of who is behind and still
@@ -150,10 +151,11 @@ class Cadence:
         if since is not None and last < since and now - since >= TICK_S:
             return True  # what was seen of it is from before it came to a stop
         main = track.threads.get(pid)
-        if since is not None and main is not None and main.not_run_since <= last:
+        spends = (track.cpu_rate(now - floors.STILL_S) or 0) > floors.CPU  # its other threads run: on what?
+        if since is not None and main is not None and main.not_run_since <= last and not spends:
             return now - last >= 2 * CALM_S  # it has not run since, so its stack is the same
         if (behind and (quiet or since is not None)) or (since is None and quiet):
-            return now - last >= STACKS_S  # only its stacks tell on what it spends its time
+            return now - last >= STACKS_S - TICK_S / 2  # only its stacks tell on what it spends its time
         return now - last >= CALM_S and since is not None
 
 

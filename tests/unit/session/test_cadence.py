@@ -7,7 +7,8 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hangdoc.analysis.tracks import Tick, Track
+from hangdoc.analysis import floors
+from hangdoc.analysis.tracks import ThreadTrack, Tick, Track
 from hangdoc.model.launch import Member
 from hangdoc.model.sample import Process
 from hangdoc.session.cadence import CALM_S, HEALTH_S, STACKS_S, THREADS_S, Cadence, Plan
@@ -26,10 +27,17 @@ class Hand:
             pid: Track(Member(pid, 0.0, "scheduler"), Process(pid, 0, 0.0, "S", "x"), 0.0, 0.0) for pid in self.cpu
         }
 
-    def second(self, *, busy: tuple[int, ...] = (), counted: tuple[int, ...] = (), behind: int | None = None) -> Plan:
+    def second(
+        self,
+        *,
+        busy: tuple[int, ...] = (),
+        counted: tuple[int, ...] = (),
+        behind: int | None = None,
+        others: float = 0.0,  # CPU seconds of the threads of A beside its main thread
+    ) -> Plan:
         plan = self.cadence.plan(self.now, self.tracks, [A, B], behind, near=False)
         for pid, track in self.tracks.items():
-            self.cpu[pid] += 0.9 if pid in busy or pid in counted else 0.0
+            self.cpu[pid] += (0.9 if pid in busy or pid in counted else 0.0) + (others if pid == A else 0.0)
             track.ticks.append(Tick(self.now, self.cpu[pid], 0, 0, 0, 0, 0, 0))
             if pid in counted:
                 track.moved["memory"] = self.now
@@ -37,6 +45,12 @@ class Hand:
         self.fresh = self.cadence.at_once(fresh).thread_pids if fresh else ()
         self.now += 1.0
         return plan
+
+
+def always_enough(looks: list[int], end: int) -> bool:
+    """Whether every window of judging from the first look on holds as many looks as judging needs."""
+    starts = range(looks[0], end - int(floors.STILL_S))
+    return all(sum(start < look <= start + floors.STILL_S for look in looks) >= floors.LOOKS for start in starts)
 
 
 def test_processes_are_looked_at_every_time() -> None:
@@ -66,7 +80,7 @@ def test_who_becomes_still_is_looked_at_at_once_and_its_stack_in_the_next_tick()
 def test_cpu_time_that_no_counter_explains_gets_three_stacks_within_the_window_of_judging() -> None:
     hand = Hand()
     looks = [number for number in range(40) if A in hand.second(busy=(A,), counted=(B,)).stack_pids]
-    assert max(later - sooner for sooner, later in itertools.pairwise(looks)) <= STACKS_S + 1
+    assert always_enough(looks, 40)
 
 
 def test_who_is_behind_and_still_is_looked_at_more_often_than_who_only_waits() -> None:
@@ -76,6 +90,21 @@ def test_who_is_behind_and_still_is_looked_at_more_often_than_who_only_waits() -
     waiting = sum(B in plan.stack_pids for plan in plans)
     assert behind >= 120 / (STACKS_S + 1)
     assert waiting <= 120 / CALM_S + 2
+
+
+def looks_at_a_sleeper(others: float) -> list[int]:
+    """The seconds in which stacks are asked of A, whose main thread sleeps and for which the launch waits."""
+    hand = Hand()
+    hand.tracks[A].threads[A] = ThreadTrack(("sleep",), 0.0, 1, 0.0)
+    return [number for number in range(120) if A in hand.second(behind=A, others=others).stack_pids]
+
+
+def test_a_sleeping_main_thread_is_looked_at_again_as_long_as_other_threads_spend_cpu_time() -> None:
+    assert always_enough(looks_at_a_sleeper(2.5 * floors.CPU), 120)
+
+
+def test_a_process_that_sleeps_as_a_whole_is_looked_at_once_a_minute() -> None:
+    assert len(looks_at_a_sleeper(0.5 * floors.CPU)) <= 120 / (2 * CALM_S) + 2
 
 
 def test_health_is_asked_at_most_once_in_five_seconds() -> None:
