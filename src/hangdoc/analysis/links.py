@@ -78,22 +78,24 @@ def _ends(pid: int, tid: int | None, pids: Iterable[int], via: Via, what: str | 
     yield Edge(pid, tid, others, via, what, any=len(others) > 1)
 
 
-def _read(links: Links, track: Track, thread: Thread, fd: Fd | None) -> Iterator[Edge]:
+def _other_end(
+    links: Links, track: Track, thread: Thread, fd: Fd | None, *, pipe_ends: dict[int, set[int]]
+) -> Iterator[Edge]:
+    """Who has the other end of what is read or written. `pipe_ends`: pipe inode -> pids at that end."""
     if fd is None or fd.inode is None:
         return
     if fd.kind in ("pipe", "fifo"):
-        yield from _ends(track.process.pid, thread.tid, links.writers.get(fd.inode, ()), "pipe", fd.target)
+        yield from _ends(track.process.pid, thread.tid, pipe_ends.get(fd.inode, ()), "pipe", fd.target)
     elif fd.kind == "socket":
         yield from _peer(links, track, thread, fd)
+
+
+def _read(links: Links, track: Track, thread: Thread, fd: Fd | None) -> Iterator[Edge]:
+    return _other_end(links, track, thread, fd, pipe_ends=links.writers)
 
 
 def _write(links: Links, track: Track, thread: Thread, fd: Fd | None) -> Iterator[Edge]:
-    if fd is None or fd.inode is None:
-        return
-    if fd.kind in ("pipe", "fifo"):
-        yield from _ends(track.process.pid, thread.tid, links.readers.get(fd.inode, ()), "pipe", fd.target)
-    elif fd.kind == "socket":
-        yield from _peer(links, track, thread, fd)
+    return _other_end(links, track, thread, fd, pipe_ends=links.readers)
 
 
 def _peer(links: Links, track: Track, thread: Thread, fd: Fd | None) -> Iterator[Edge]:

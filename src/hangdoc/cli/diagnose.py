@@ -21,7 +21,18 @@ from ..session.look import Look, Options
 from . import exits, screen
 from .good import baselines_of
 from .here import this_machine
-from .options import FailOn, Stacks, open_case
+from .options import (
+    BaselineOption,
+    FailOnOption,
+    JsonOption,
+    MarkdownOption,
+    PidOption,
+    SaveOption,
+    Stacks,
+    StacksOption,
+    VerboseOption,
+    open_case,
+)
 from .replay import report_of_case
 
 
@@ -31,32 +42,23 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options from the signat
         metavar="[PID | CASE]",
         help="Any process of the launch, or a saved case. Default: the launch on this machine.",
     ),
-    pid: int = typer.Option(0, "--pid", help="The same as a PID target.", show_default=False),
+    pid: PidOption = 0,
     log: list[str] = typer.Option(
         [], "--log", help="A log of the launch that hangdoc does not find by itself. Repeatable."
     ),
-    baseline: str = typer.Option(
-        "auto",
-        "--baseline",
-        metavar="NAME|FILE|auto|none",
-        help="The good start to hold it against; auto: the nearest.",
-    ),
-    stacks: Stacks = typer.Option(Stacks.auto, help="Python stacks with py-spy --nonblocking, which pauses nothing."),
+    baseline: BaselineOption = "auto",
+    stacks: StacksOption = Stacks.auto,
     deep: bool = typer.Option(
         False,
         "--deep",
         help="Then stop culprits and a few victims for up to 2 s each: native stacks, strace of a loop.",
     ),
     timeout: float = typer.Option(60.0, min=1.0, help="Seconds for the whole command."),
-    json: bool = typer.Option(False, "--json", help="Print the report as one JSON object (docs/report.md)."),
-    as_markdown: bool = typer.Option(
-        False, "--markdown", help="Print it fit for an issue: redacted, raw stacks folded."
-    ),
-    save: str = typer.Option(
-        "", "--save", metavar="CASE", help="Keep everything that was seen in a new file, mode 0600."
-    ),
-    fail_on: FailOn | None = typer.Option(None, "--fail-on", help="End with status 1 on this verdict, too."),
-    verbose: bool = typer.Option(False, "--verbose", "-v", help="Show every rank, process, log and stack."),
+    json: JsonOption = False,
+    as_markdown: MarkdownOption = False,
+    save: SaveOption = "",
+    fail_on: FailOnOption = None,
+    verbose: VerboseOption = False,
 ) -> int:
     """Look once at a launch: is it slow or stuck, where, because of which rank, and what to do."""
     form = screen.form_of(json=json, as_markdown=as_markdown)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from ..session.casefile import CaseWriter, Header
 from . import exits
@@ -21,6 +24,31 @@ class FailOn(str, Enum):
 
     slow = "slow"
     suspect = "suspect"
+
+
+PidOption = Annotated[int, typer.Option("--pid", help="The same as a PID target.", show_default=False)]
+BaselineOption = Annotated[
+    str,
+    typer.Option(
+        "--baseline",
+        metavar="NAME|FILE|auto|none",
+        help="The good start to hold it against; auto: the nearest.",
+    ),
+]
+StacksOption = Annotated[
+    Stacks, typer.Option("--stacks", help="Python stacks with py-spy --nonblocking, which pauses nothing.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the report as one JSON object (docs/report.md).")]
+MarkdownOption = Annotated[
+    bool, typer.Option("--markdown", help="Print it fit for an issue: redacted, raw stacks folded.")
+]
+SaveOption = Annotated[
+    str, typer.Option("--save", metavar="CASE", help="Keep everything that was seen in a new file, mode 0600.")
+]
+FailOnOption = Annotated[FailOn | None, typer.Option("--fail-on", help="End with status 1 on this verdict, too.")]
+VerboseOption = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Show every rank, process, log and stack in the report.")
+]
 
 
 def open_case(path: Path, header: Header) -> CaseWriter:

@@ -25,7 +25,16 @@ from ..session.outlets import Notifier, Textfile, run_with_report
 from ..session.watch import Watch, WatchOptions
 from . import exits, screen, voices
 from .good import baselines_of
-from .options import FailOn, Stacks, open_case
+from .options import (
+    BaselineOption,
+    FailOnOption,
+    PidOption,
+    SaveOption,
+    Stacks,
+    StacksOption,
+    VerboseOption,
+    open_case,
+)
 
 _LINES_S = 0.5  # how often the command's output is looked at after the start
 
@@ -45,7 +54,7 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options from the signat
         metavar="[PID | -- COMMAND...]",
         help="Any process of the launch, or a command to start. Default: the launch on this machine.",
     ),
-    pid: int = typer.Option(0, "--pid", help="The same as a PID target.", show_default=False),
+    pid: PidOption = 0,
     log: str = typer.Option(
         "",
         "--log",
@@ -64,24 +73,15 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options from the signat
     textfile: str = typer.Option(
         "", "--textfile", metavar="FILE", help="Keep phase, age and verdict in a file for Prometheus."
     ),
-    baseline: str = typer.Option(
-        "auto",
-        "--baseline",
-        metavar="NAME|FILE|auto|none",
-        help="The good start to hold it against; auto: the nearest.",
-    ),
-    stacks: Stacks = typer.Option(Stacks.auto, help="Python stacks with py-spy --nonblocking, which pauses nothing."),
+    baseline: BaselineOption = "auto",
+    stacks: StacksOption = Stacks.auto,
     timeout: float = typer.Option(
         0.0, min=0.0, help="End the watch after so many seconds. 0: never.", show_default=False
     ),
     json: bool = typer.Option(False, "--json", help="One JSON object a line as things happen, the report last."),
-    save: str = typer.Option(
-        "", "--save", metavar="CASE", help="Keep everything that was seen in a new file, mode 0600."
-    ),
-    fail_on: FailOn | None = typer.Option(None, "--fail-on", help="End with status 1 on this verdict, too."),
-    verbose: bool = typer.Option(
-        False, "--verbose", "-v", help="Show every rank, process, log and stack in the report."
-    ),
+    save: SaveOption = "",
+    fail_on: FailOnOption = None,
+    verbose: VerboseOption = False,
 ) -> int:
     """Follow a start from its first second: phases, ranks, verdict, until it is ready, hung or has crashed."""
     words, started = words or [], "--" in (context.obj or ())
