@@ -224,3 +224,48 @@ def test_file_locks_of_three_processes(tmp_path: Path) -> None:
         assert holders == {pids["holder"]}
         assert len(waiters) == 2
         assert pids["holder"] not in waiters
+
+
+ASLEEP = "__import__('time').sleep(1000)"
+FIFO = """
+import os, sys, time
+if os.fork() == 0:
+    held = os.open(sys.argv[1], os.O_WRONLY)
+    time.sleep(1000)
+held = os.open(sys.argv[1], os.O_RDONLY)
+os.write(1, b"ready\\n")
+time.sleep(1000)
+"""
+SHARED_LOCK = """
+import fcntl, os, sys, time
+if os.fork() == 0:
+    time.sleep(0.2)
+file = open(sys.argv[1], "a")
+fcntl.flock(file, fcntl.LOCK_SH)
+os.write(1, b"ready\\n")
+time.sleep(1000)
+"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param([CHAIN.replace("client.recv(1)", ASLEEP).replace("near.recv(1)", ASLEEP)
+                      .replace("os.read(reading, 1)", ASLEEP)], id="pipe-unix-tcp"),
+        pytest.param([CYCLE.replace("left.recv(1)", ASLEEP).replace("right.recv(1)", ASLEEP)], id="socket-pair"),
+        pytest.param([FIFO, "object"], id="fifo-open-at-both-ends"),
+        pytest.param([SHARED_LOCK, "object"], id="shared-file-lock"),
+    ],
+)  # fmt: skip
+def test_what_is_only_open_or_held_is_no_wait(words: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "object"
+    if words[0] is FIFO:
+        os.mkfifo(path)
+    with running([sys.executable, "-c", words[0], *([path] if len(words) > 1 else [])]) as (pid, _):
+        time.sleep(0.7)
+        assert edges(report_of(pid)) == set()
+
+
+def test_a_socket_that_one_side_alone_waits_at_is_no_circle() -> None:
+    with running([sys.executable, "-c", CYCLE.replace("left.recv(1)", ASLEEP)]) as (pid, pids):
+        assert edges(report_of(pid)) == {("unix", pids["child"], pid)}
