@@ -30,9 +30,9 @@ ARCH = os.uname().machine
 
 
 @contextmanager
-def child(code: str, **options: Any) -> Iterator[Process]:
-    """A Python child that runs `code`, once it is in it."""
-    one = python("print('in', flush=True)\n" + code, stdout=subprocess.PIPE, **options)
+def child(code: str, first: str = "", **options: Any) -> Iterator[Process]:
+    """A Python child that runs `first`, which ends, and then `code`, once it is in it."""
+    one = python(first + "print('in', flush=True)\n" + code, stdout=subprocess.PIPE, **options)
     try:
         assert one.stdout
         one.stdout.readline()

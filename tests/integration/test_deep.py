@@ -20,13 +20,10 @@ from hangdoc.probes import glance
 
 # libc's own, so that it runs on every Python
 EVENTFD = "import ctypes, os, threading, time\nfd = ctypes.CDLL(None).eventfd(0, 0o4000 * {})\n"
-LOOP = EVENTFD.format(1) + "while True:\n    os.write(fd, (1).to_bytes(8, 'little'))\n    time.sleep(0.001)"
-FAILS = (
-    EVENTFD.format(1) + "while True:\n    try: os.write(fd, b'four')\n    except OSError: pass\n    time.sleep(0.001)"
-)
+LOOP = "while True:\n    os.write(fd, (1).to_bytes(8, 'little'))\n    time.sleep(0.001)"
+FAILS = "while True:\n    try: os.write(fd, b'four')\n    except OSError: pass\n    time.sleep(0.001)"
 FULL = (
-    EVENTFD.format(0)
-    + "def drain():\n    while True:\n        time.sleep(0.005)\n        os.read(fd, 8)\n"
+    "def drain():\n    while True:\n        time.sleep(0.005)\n        os.read(fd, 8)\n"
     + "threading.Thread(target=drain, daemon=True).start()\n"
     + "while True: os.write(fd, (2**64 - 2).to_bytes(8, 'little'))"
 )
@@ -41,7 +38,7 @@ def said(process: Process) -> str:
 
 
 def test_quick_looks_see_writes_to_an_eventfd() -> None:
-    with child(LOOP) as process:
+    with child(LOOP, EVENTFD.format(1)) as process:
         words = said(process)
     assert "blocked in clock_nanosleep" in words or "blocked in pselect6" in words
     assert "writes a second of 8 bytes each" in words
@@ -49,14 +46,14 @@ def test_quick_looks_see_writes_to_an_eventfd() -> None:
 
 
 def test_quick_looks_tell_failing_writes_from_others() -> None:
-    with child(FAILS) as process:
+    with child(FAILS, EVENTFD.format(1)) as process:
         words = said(process)
     assert "writes a second that move nothing or fail" in words
     assert "the counter of eventfd" not in words
 
 
 def test_quick_looks_name_the_descriptor_of_a_call_that_blocks() -> None:
-    with child(FULL) as process:
+    with child(FULL, EVENTFD.format(0)) as process:
         assert "blocked in write on an eventfd" in said(process)
 
 
@@ -76,7 +73,7 @@ def test_quick_looks_at_a_process_that_ended_say_so() -> None:
 
 
 def test_quick_looks_pause_nothing() -> None:
-    with child(LOOP) as process:
+    with child(LOOP, EVENTFD.format(1)) as process:
         states: set[str] = set()
         done = threading.Event()
 
@@ -97,7 +94,7 @@ def test_quick_looks_pause_nothing() -> None:
 
 @needs_strace
 def test_strace_says_what_a_loop_does_and_what_it_cost() -> None:
-    with child(LOOP) as process:
+    with child(LOOP, EVENTFD.format(1)) as process:
         before = guardian.standing("/proc", process)
         fields, unseen = ask(process, "strace")
         assert guardian.differences(before, guardian.standing("/proc", process)) == set()
@@ -113,7 +110,7 @@ def test_strace_says_what_a_loop_does_and_what_it_cost() -> None:
 
 @needs_strace
 def test_strace_says_why_a_loop_fails() -> None:
-    with child(FAILS) as process:
+    with child(FAILS, EVENTFD.format(1)) as process:
         fields, _ = ask(process, "strace")
     written = [one for one in fields["trace"]["calls"] if one["name"] == "write"]
     assert [(one["size"], one["error"]) for one in written] == [(4, "EINVAL")]

@@ -66,8 +66,7 @@ def _run(
             steps.extend([part.pop("step")] if "step" in part else [])
             plain[pid].update(part)
         if not outcome.parts:
-            reason = outcome.ended if outcome.ended in ("timed-out", "skipped") else "failed"
-            unseen.append(to_plain(Unseen(probe, reason, outcome.detail or "no answer in time", pid)))  # type: ignore[arg-type]
+            unseen.append(to_plain(Unseen(probe, outcome.reason, outcome.detail or "no answer in time", pid)))
     return steps
 
 

@@ -20,7 +20,7 @@ from ..model.sample import Process
 from ..probes import cgroups, pyspy
 from ..probes.calls import parse_syscall
 from ..probes.processes import pending_stop
-from ..probes.procfs import Folder, parse_status, text
+from ..probes.procfs import Folder, parse_stat, parse_status, text
 from ..probes.syscalls import NAME
 
 _SETTLE_S = 0.5  # a killed tracer lets its threads go a little later
@@ -56,7 +56,7 @@ def standing(root: str, process: Process, *, calls: bool = False) -> Dict[int, S
     """Every thread of a process. Raises OSError when the process is gone or another one has its number."""
     found: Dict[int, Standing] = {}
     with Folder(root, process.pid) as folder:
-        if float(folder.read("stat").rpartition(b")")[2].split()[19]) / os.sysconf("SC_CLK_TCK") != process.start:
+        if parse_stat(folder.read("stat")).start != process.start:
             raise ProcessLookupError(f"another process has the number {process.pid}")
         for tid in folder.numbers("task"):
             try:

@@ -16,9 +16,10 @@ import select
 import signal
 import time
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, Generic, Hashable, List, Mapping, Optional, Set, TypeVar
+from typing import Any, Callable, Dict, Generic, Hashable, List, Literal, Mapping, Optional, Set, TypeVar
 
 from ..model.plain import to_plain
+from ..model.words import UnseenReason
 
 ABANDONED_LIMIT = 3
 ANSWER_LIMIT = 32 << 20  # bytes of one child's answers
@@ -28,6 +29,7 @@ _PR_SET_PDEATHSIG = 1
 
 Emit = Callable[[Any], None]
 Task = Callable[[Emit], None]
+Ended = Literal["done", "timed-out", "failed", "skipped"]
 K = TypeVar("K", bound=Hashable)
 
 
@@ -39,9 +41,14 @@ class Hangup(Exception):
 class Outcome:
     """What became of one task. `parts` are its answers so far, whatever its end."""
 
-    ended: str = "skipped"  # done | timed-out | failed | skipped (its turn never came)
+    ended: Ended = "skipped"  # skipped: its turn never came
     parts: List[Any] = field(default_factory=list)
     detail: str = ""
+
+    @property
+    def reason(self) -> UnseenReason:
+        """Why there is no answer, or no further one."""
+        return "failed" if self.ended == "done" else self.ended
 
 
 @dataclass

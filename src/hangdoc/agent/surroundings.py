@@ -100,16 +100,9 @@ def look(
             unseen.extend(part.pop("unseen", ()))
             _put(fields, plain, probe, pid, part)
         if not outcome.parts:
-            reason = outcome.ended if outcome.ended in ("timed-out", "skipped") else "failed"
-            place = {"pid": pid} if probe == "stacks" else {}
-            unseen.append(
-                {
-                    "probe": _PROBE_OF.get(probe, probe),
-                    "reason": reason,
-                    "detail": outcome.detail or "no answer in time",
-                    **place,
-                }
-            )
+            about = pid if probe == "stacks" else None
+            detail = outcome.detail or "no answer in time"
+            unseen.append(to_plain(Unseen(_PROBE_OF.get(probe, probe), outcome.reason, detail, about)))
     return fields
 
 

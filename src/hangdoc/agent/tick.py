@@ -183,10 +183,11 @@ class Ticker:
         lost = missed(steps, outcome.parts)
         for place, step in enumerate(lost):
             if place == 0:
-                ended = outcome.ended if outcome.ended in ("timed-out", "skipped") else "failed"
-                if ended == "timed-out":
+                if outcome.reason == "timed-out":
                     self.blocked[(identity, step)] = time.monotonic() + _RETRY_S
-                unseen.append(_lost(step, ended, outcome.detail or f"{step} did not answer in time", process.pid))
+                unseen.append(
+                    _lost(step, outcome.reason, outcome.detail or f"{step} did not answer in time", process.pid)
+                )
             else:
                 unseen.append(_lost(step, "skipped", f"{step}: after {lost[0]}, which did not answer", process.pid))
         return plain

@@ -33,10 +33,7 @@ def ask(plain: Any) -> Ask:
     """An Ask. ValueError when it is none."""
     if not isinstance(plain, dict) or not isinstance(plain.get("id"), int) or not isinstance(plain.get("probes"), list):
         raise ValueError("not an Ask: it needs id and probes")  # noqa: TRY004 - one kind of error for all
-    values = _tuples(
-        _known(Ask, plain),
-        *("probes", "pids", "stack_pids", "thread_pids", "wait_pids", "deep_pids", "logs", "check_files"),
-    )
+    values = _tuples(_known(Ask, plain), "probes", "logs", "check_files")
     try:
         values["health"] = [HealthAsk(**_known(HealthAsk, one)) for one in values.get("health", [])]
         values["log_offsets"] = {str(path): int(offset) for path, offset in values.get("log_offsets", {}).items()}

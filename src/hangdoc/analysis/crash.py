@@ -91,11 +91,12 @@ def oom(view: View) -> list[str]:
 
 
 def triage(view: View, pictures: Sequence[Picture]) -> r.Crash:
-    """Everything that is known of the end, in the order in which it happened."""
+    """Everything that is known of the end: who ended first, as `first_to_end` has it, then the others in their order."""
     now = view.history.now
     dead = [(ended_at(view, one.member.pid), one) for one in pictures if one.mechanism == "dead"]
     dead = [(at, one) for at, one in dead if one.member.needed or view.history.tracks[one.member.pid].process.exit_code]
-    dead.sort(key=lambda pair: (pair[0] is None, pair[0] or 0.0))
+    first = {one.member.pid for one in first_to_end(view, [one for _, one in dead])}
+    dead.sort(key=lambda pair: (pair[1].member.pid not in first, pair[0] is None, pair[0] or 0.0))
     rows = []
     for at, one in dead:
         status = view.history.tracks[one.member.pid].process.exit_code

@@ -27,8 +27,7 @@ class Judgement:
     phase: Phase | None = None
     reasons: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()  # facts without which nothing more can be said
-    overdue: bool = False
-    pending: bool = False  # a definite fact was seen that has not been stable for long enough yet
+    pending: tuple[Picture, ...] = ()  # of members with a definite fact that has not been stable for long enough yet
 
 
 def judge(view: View, pictures: Sequence[Picture], edges: Sequence[Edge] = (), *, ended: bool = False) -> Judgement:
@@ -60,7 +59,7 @@ def _judge(view: View, needed: Sequence[Picture], edges: Sequence[Edge], *, ende
         return Judgement("undecided", "hint", missing=("no needed member of the launch could be looked at",))
     beside = compare.lateness(view, behind)
     late = _overdue(view, needed, behind, beside)
-    found = Judgement("undecided", "hint", behind=behind, phase=behind.phase, pending=bool(definite), overdue=late)
+    found = Judgement("undecided", "hint", behind=behind, phase=behind.phase, pending=tuple(definite))
     who = f"{behind.member.label} (pid {behind.member.pid})"
     if behind.moving:
         moves = (f"{who} moves: {', '.join(behind.channels)}", *([beside.words] if beside and beside.overdue else ()))
@@ -89,7 +88,7 @@ def _judge(view: View, needed: Sequence[Picture], edges: Sequence[Edge], *, ende
         if unread >= ring.chunks
     ]
     result = _because(view, "hung" if late else "suspect", "likely" if late else "hint", culprits, reasons)
-    return replace(result, behind=behind, overdue=late)
+    return replace(result, behind=behind)
 
 
 def _said(one: Picture) -> str:

@@ -145,7 +145,7 @@ class Logbook:
             mine.append(text)
             self._line(reader.read(text), at, None if first else sample.mono, launch, sample.mono)
         state.tail.extend(mine)
-        self.tracebacks.read(mine, self.profile, sample.mono)
+        self.tracebacks.read(mine, self.profile)
 
     def _line(self, line: lines.Line, at: float | None, seen: float | None, launch: Launch, now: float) -> None:
         pid = credit.member_of(line, launch, self.nspids)

@@ -58,7 +58,7 @@ def halted(view: View, track: Track, base: Picture) -> Picture | None:
 
 def explained(view: View, track: Track, thread: Thread, means: Meaning, base: Picture) -> Picture:
     """The picture of a living member with mechanism, detail and object filled in."""
-    blocked = blocked_in(thread, track.process, view.sockets(), view.arch)
+    blocked = blocked_in(thread, track.process, view.sockets, view.arch)
     scene = Scene(view, track, thread, means, blocked, replace(base, waits_for=means.waits_for, idle=means.idle))
     for question in _QUESTIONS:
         answer = question(scene)

@@ -18,12 +18,11 @@ class Tracebacks:
 
     first: lines.Traceback | None = None
     text: list[str] = field(default_factory=list)  # lines of the first
-    seen: float | None = None  # monotonic instant of the look that read the first
     count: int = 0
     _unfinished: bool = False  # the first has no end yet
     _open: list[str] = field(default_factory=list)  # from the beginning of one that has no end yet
 
-    def read(self, fresh: Sequence[str], profile: Profile, now: float) -> None:
+    def read(self, fresh: Sequence[str], profile: Profile) -> None:
         """Read further lines."""
         if not self._open and not any("Traceback" in line for line in fresh):
             return
@@ -34,7 +33,6 @@ class Tracebacks:
         if found and (self.first is None or self._unfinished):
             one = self.first = found[0]
             self.text = every[one.start : one.end][-_LINES:]
-            self.seen = now if self.seen is None else self.seen
             self._unfinished = unfinished and len(found) == 1  # its end may come with the next lines
         if unfinished:
             self._open = every[found[-1].start :]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from ..engines.meanings import Meaning
 from ..engines.profile import PhaseSpec, Profile
@@ -55,7 +56,7 @@ class View:
     beside: Beside | None = None  # the good starts that this one is held against
     unmatched: str = ""  # why there are none
 
-    @property
+    @cached_property
     def phases(self) -> tuple[Phase, ...]:
         """Ids of these phases, first to last."""
         return tuple(spec.id for spec in self.order)
@@ -64,6 +65,7 @@ class View:
         """What this member wrote, empty when nothing is known to be its own."""
         return self.logbook.by_member.get(member.pid, Written())
 
+    @cached_property
     def sockets(self) -> dict[int, Socket]:
         """Sockets by inode."""
         return {row.inode: row for row in self.history.sockets if row.inode}

@@ -31,10 +31,6 @@ _WORDS_LIMIT = 64 << 10  # of its stderr, the last ones
 class _Line:
     """One line of the agent."""
 
-    hello: int | None = None
-    version: str = ""
-    python: str = ""
-    host: str = ""
     sample: Sample | None = None
     error: str | None = None
     id: int | None = None
@@ -61,11 +57,10 @@ class CommandChannel:
             raise ChannelError(f"the agent on {host} could not be started: {command[0]}: {error.strerror}") from error
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             os.set_blocking(self._fd(pipe), False)
-        self.python = ""
         try:
             deadline = time.monotonic() + start_s
             self._write(agent, deadline)
-            self.python = self._read(deadline).python
+            self._read(deadline)  # its hello
         except BaseException:
             self.close()
             raise
@@ -199,7 +194,7 @@ class CommandChannel:
 class LocalChannel(CommandChannel):
     """The agent on this machine, run by our own Python exactly as on any other host."""
 
-    def __init__(self, host: str = "") -> None:
+    def __init__(self) -> None:
         """Start it. Raises ChannelError."""
         agent = bundle.build_here()
-        super().__init__(host or os.uname().nodename, bootstrap.command(sys.executable, len(agent)), agent)
+        super().__init__(os.uname().nodename, bootstrap.command(sys.executable, len(agent)), agent)

@@ -274,7 +274,6 @@ class HostFacts:
     net_ns: Optional[int] = None
     container: str = ""  # "docker", "kubernetes", … as far as it can be told
     python: str = ""
-    pyspy: str = ""  # version that would be used, empty when there is none
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from ..model.sample import FileLock, Thread
 from . import syscalls as sc
 from .fds import parse_info
 from .procfs import Folder
+from .reading import text
 
 _LINE = re.compile(
     r"(?P<number>\d+):\s+(?P<arrow>(?:->\s+)?)(?P<kind>FLOCK|POSIX|OFDLCK)\s+\S+\s+(?P<mode>READ|WRITE)\s+"
@@ -157,14 +158,4 @@ def _locks_of(root: str, pid: int, names: Set[str]) -> List[Line]:
 
 def read_lines(root: str, limit: int = 1 << 20) -> List[str]:
     """Lines of `/proc/locks`, which never blocks. Raises OSError."""
-    fd = os.open(root + "/locks", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        parts: List[bytes] = []
-        while sum(map(len, parts)) < limit:
-            part = os.read(fd, 1 << 16)
-            if not part:
-                break
-            parts.append(part)
-    finally:
-        os.close(fd)
-    return b"".join(parts).decode("ascii", "backslashreplace").splitlines()
+    return text(root + "/locks", limit).splitlines()

@@ -17,7 +17,7 @@ STATE_NEXT, STATE_INTERPRETER, STATE_SIZE = 8, 16, 168
 LOCK_TYPES = {b"_thread.lock": "python-lock", b"_thread.RLock": "python-rlock"}
 
 # struct _gil_runtime_state, 3.8 to 3.13: interval, last_holder, locked; its condition variable's futex words follow
-GIL_INTERVAL, GIL_HOLDER, GIL_LOCKED, GIL_SIZE, GIL_WAITERS = 0, 8, 16, 20, 0x48
+GIL_SIZE, GIL_WAITERS = 20, 0x48
 # glibc's struct pthread, nptl/descr.h: the thread's number
 PTHREAD_TID = {"x86_64": 0x2D0, "aarch64": 0xD0}
 

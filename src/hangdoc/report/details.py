@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..model.report import End, Report, StackNode
-from .picture import several_hosts
+from .picture import causes_undecided, several_hosts
 from .safe import clean
 from .wording import LOG_VIA_WORDS, MECHANISM_WORDS, REASON_WORDS, duration, fold_labels, plural, rate, size
 
@@ -154,7 +154,7 @@ def _phases(report: Report) -> Iterator[RenderableType]:
 
 
 def _undecided(report: Report) -> Iterator[RenderableType]:
-    rows = ((row.id, ", ".join(row.missing)) for row in report.undecided)
+    rows = ((row.id, ", ".join(row.missing)) for row in causes_undecided(report))
     yield from _table("Causes that could not be judged", ("cause", "missing facts"), rows)
 
 

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass
 
-from ..model.report import Culprit, Place, RankRow, Report, UnseenRow
+from ..model.report import Culprit, Place, RankRow, Report, UndecidedCause, UnseenRow
 from ..model.words import UnseenReason
 from .wording import MECHANISM_WORDS, duration, fold_labels, plural
 
@@ -99,6 +99,11 @@ def blind_spots(report: Report) -> list[Blind]:
         by_fix[row.reason, row.fix].append(row)
     folded = [Blind(_what(rows), len(rows), rows[0].reason, _advice(rows[0])) for rows in by_fix.values()]
     return sorted(folded, key=lambda one: one.reason in _HARMLESS)  # stable: the others keep their order
+
+
+def causes_undecided(report: Report) -> list[UndecidedCause]:
+    """Known causes that could not be judged; what the verdict itself lacks stands in the summary."""
+    return [one for one in report.undecided if one.id != "verdict"]
 
 
 def _advice(row: UnseenRow) -> str:

@@ -15,7 +15,7 @@ from rich.text import Text
 from ..model.report import Cause, Culprit, Report
 from ..model.words import Verdict
 from . import crash, details
-from .picture import blind_spots, clocks, detail, headline, label, place, several_hosts, victims
+from .picture import blind_spots, causes_undecided, clocks, detail, headline, label, place, several_hosts, victims
 from .safe import clean
 from .wording import CERTAINTY_WORDS, MECHANISM_WORDS, REASON_WORDS, VERDICT_WORDS, duration, plural, rate
 
@@ -198,6 +198,7 @@ def _blind(report: Report) -> list[Text]:
     for spot in blind_spots(report):
         advice = f". {spot.advice}" if spot.advice else ""
         lines.append(text(f"- {spot.what}: {REASON_WORDS[spot.reason]}{advice}"))
-    if report.undecided:
-        lines.append(Text(f"- {plural(len(report.undecided), 'known cause')} could not be judged for want of facts"))
+    causes = causes_undecided(report)
+    if causes:
+        lines.append(Text(f"- {plural(len(causes), 'known cause')} could not be judged for want of facts"))
     return lines

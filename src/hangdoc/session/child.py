@@ -31,11 +31,11 @@ class CannotStart(Exception):
     """The command or its log could not be opened; the message says why."""
 
 
-def default_log(now: float | None = None) -> Path:
+def default_log() -> Path:
     """A new name in the user's state folder (XDG Base Directory Specification)."""
     base = os.environ.get("XDG_STATE_HOME") or ""
     folder = Path(base) if base.startswith("/") else Path.home() / ".local" / "state"
-    stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now))
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime())
     return folder / "hangdoc" / f"watch-{stamp}-{os.getpid()}.log"
 
 

@@ -26,7 +26,6 @@ class SeveralLaunches(NoLaunch):
         commands = "\n".join(f"  hangdoc diagnose {one.root}    # {one.engine}{_port(one)}" for one in found)
         where = f"run below process {above}" if above is not None else "run here and none was named"
         super().__init__(f"{len(found)} launches {where}", f"name one:\n{commands}")
-        self.found = tuple(found)
 
 
 def _port(launch: Launch) -> str:

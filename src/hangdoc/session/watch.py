@@ -111,7 +111,7 @@ class Watch:
         now -= self._ahead
         needed = self._needed()
         behind = self.judgement.behind.member.pid if self.judgement.behind else None
-        pending = [pid for pid in needed if self._is_pending(pid)] if self.judgement.pending else []
+        pending = [one.member.pid for one in self.judgement.pending]
         plan = self.cadence.plan(
             now, history.tracks, needed, behind, pending, near=self._near(), grown=self.diagnosis.grown_at()
         )
@@ -133,15 +133,12 @@ class Watch:
         launch = self.diagnosis.launch or self.look.launch
         return tuple(one.pid for one in launch.needed)
 
-    def _is_pending(self, pid: int) -> bool:
-        return any(one.member.pid == pid and one.definite for one in self.diagnosis.pictures())
-
     def _next(self, began: float) -> float:
         """Instant of the next tick: a definite fact is looked at again as soon as it has held for long enough."""
         due = began + TICK_S
         if not self.judgement.pending:
             return due
-        since = [one.since_s for one in self.diagnosis.pictures() if one.definite and one.since_s is not None]
+        since = [one.since_s for one in self.judgement.pending if one.since_s is not None]
         left = floors.STABLE_S + _PENDING_S - max(since, default=0.0)
         return min(due, began + left) if left > 0 else due
 

@@ -114,12 +114,12 @@ def test_an_old_oom_kill_explains_nothing() -> None:
 def test_a_traceback_read_in_pieces_is_the_one_read_whole(cuts: list[int]) -> None:
     lines = ["before", *TRACE.splitlines(), "after", *TRACE.replace("TP1", "TP0").splitlines(), "end"]
     whole = Tracebacks()
-    whole.read(lines, PROFILE, 1.0)
+    whole.read(lines, PROFILE)
     pieces, rest = Tracebacks(), lines
     for cut in cuts:
-        pieces.read(rest[:cut], PROFILE, 1.0)
+        pieces.read(rest[:cut], PROFILE)
         rest = rest[cut:]
-    pieces.read(rest, PROFILE, 1.0)
+    pieces.read(rest, PROFILE)
     assert whole.first is not None
     assert pieces.first is not None
     assert (pieces.first.exception, pieces.text) == (whole.first.exception, whole.text)
@@ -129,7 +129,7 @@ def test_a_traceback_read_in_pieces_is_the_one_read_whole(cuts: list[int]) -> No
 
 def test_a_traceback_without_an_end_is_still_told() -> None:
     found = Tracebacks()
-    found.read(TRACE.splitlines()[:2], PROFILE, 1.0)
+    found.read(TRACE.splitlines()[:2], PROFILE)
     assert found.first is not None
     assert len(found.text) == 2
 
