@@ -307,7 +307,7 @@ def hostile() -> Report:
         waits=[Wait(End(HOST, 1), None, "none", object=bad)],
         causes=[Cause(bad, bad, "hint", [bad], [bad], bad, [bad])],
         undecided=[UndecidedCause(bad, [bad])],
-        progress=[ProgressRow(bad, "work", True, 1.0, bad, detail=bad)],
+        progress=[ProgressRow(bad, "idling", True, 1.0, bad, detail=bad)],
         unseen=[UnseenRow(HOST, 1, bad, "failed", bad, bad)],
     )
 

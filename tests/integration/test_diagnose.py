@@ -152,13 +152,13 @@ def test_ps_and_check_see_the_launch(hung: Stage) -> None:
 
 
 def test_two_launches_and_no_pid_are_listed(hung: Stage) -> None:
-    """Both commands are shown, status 2; naming one works."""
+    """Both are shown, status 2."""
     with Stage(hang=True) as other:
         other.wait()
         done = hangdoc("diagnose")
         assert done.returncode == 2
-        assert f"hangdoc diagnose {hung.pid}" in done.stderr
-        assert f"hangdoc diagnose {other.pid}" in done.stderr
+        assert f"  {hung.pid}    sglang" in done.stderr
+        assert f"  {other.pid}    sglang" in done.stderr
         assert done.stdout == ""
 
 
@@ -193,6 +193,7 @@ def test_a_launch_that_ends_while_it_is_looked_at_is_a_crash() -> None:
         (("diagnose", "/dev/null"), "no hangdoc case"),
         (("report", "/nonexistent/x.case"), "neither a PID nor a file"),
         (("report", "/"), "cannot be read"),
+        (("diagnose", "--log", "/nonexistent/x.log"), "there is no file /nonexistent/x.log"),
         (("diagnose", "--stacks", "all"), "--stacks"),
         (("diagnose", "--json", "--markdown", "/dev/null"), "exclude each other"),
         (("ps", "4194303"), "there is no process"),

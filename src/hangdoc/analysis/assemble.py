@@ -211,8 +211,11 @@ def _ports(view: View) -> list[r.PortRow]:
     host, wanted, found = view.launch.host, view.launch.port, listeners(view)
     rows = [r.PortRow(host, port, pid, "LISTEN", _health(view, port)) for port, pid in found.items() if pid is not None]
     if wanted is not None and view.launch.head and found.get(wanted) is None:
+        health = _health(view, wanted)
         state = "taken by a process outside the launch" if wanted in found else "not listening"
-        rows.append(r.PortRow(host, wanted, None, state, _health(view, wanted)))
+        if wanted not in found and (health or "").isdigit():  # it began to listen after the sockets were looked at
+            state = "LISTEN"
+        rows.append(r.PortRow(host, wanted, None, state, health))
     return sorted(rows, key=lambda row: row.port)
 
 

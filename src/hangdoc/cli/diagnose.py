@@ -31,6 +31,7 @@ from .options import (
     Stacks,
     StacksOption,
     VerboseOption,
+    existing,
     open_case,
 )
 from .replay import report_of_case
@@ -71,7 +72,7 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options from the signat
         report = report_of_case(Path(given), baselines_of(baseline))
     else:
         options = Options(
-            stacks=stacks is Stacks.auto, logs=tuple(log), timeout_s=timeout, baselines=baselines_of(baseline)
+            stacks=stacks is Stacks.auto, logs=existing(log), timeout_s=timeout, baselines=baselines_of(baseline)
         )
         live = form == "text" and screen.colour()
         report = _look(int(given) if given else None, options, Path(save) if save else None, live=live, deep=deep)

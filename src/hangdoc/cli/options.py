@@ -51,6 +51,14 @@ VerboseOption = Annotated[
 ]
 
 
+def existing(logs: list[str]) -> tuple[str, ...]:
+    """The logs that were named. Raises Stop for one that is not there: the name is mistyped."""
+    for log in logs:
+        if not Path(log).exists():
+            raise exits.Stop(f"there is no file {log}", "--log takes the path of a log on this machine", exits.USAGE)
+    return tuple(logs)
+
+
 def open_case(path: Path, header: Header) -> CaseWriter:
     """A new case file. Raises Stop with what is wrong with the path."""
     try:

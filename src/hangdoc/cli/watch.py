@@ -152,7 +152,7 @@ class _Session:
             if watch.look.case_error is not None:
                 screen.note(f"hangdoc: {self.save} is incomplete: {watch.look.case_error.strerror}; the report is not")
         except target.NoLaunch as error:
-            raise exits.Stop(str(error), error.hint.replace("hangdoc diagnose", "hangdoc watch"), exits.USAGE) from None
+            raise exits.Stop(str(error), error.hint, exits.USAGE) from None
         except CannotStart as error:
             raise exits.Stop(str(error), "", exits.USAGE) from None
         except ChannelError as error:
@@ -229,6 +229,8 @@ class _Session:
     def _tick(self, watch: Watch, events: list[Event]) -> None:
         if self.child is not None:
             self.voice.lines(self.child.tail.lines())
+            if self.child.signalled and not self.json:  # its end was asked for: `_tell` says so
+                events = [one for one in events if one.data.get("verdict") != "crashed"]
         self.voice.events(events, watch.moment)
         moves = watch.judgement.verdict == "progressing"
         due = self.textfile is not None and (self.textfile.due or any(one.event == "verdict" for one in events))

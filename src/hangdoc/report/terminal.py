@@ -149,9 +149,11 @@ def _steps(report: Report) -> list[str]:
 
 
 def _moving(report: Report) -> list[Text]:
-    """What moved, progress first; with a stuck launch also what only idles, for it explains the noise."""
+    """What moved, progress first; of a launch that is stuck or has ended only what idles, for it explains the noise."""
     order = {"progress": 0, "work": 1, "idling": 2}
-    rows = sorted((row for row in report.progress if row.moved), key=lambda row: order[row.kind])
+    over = report.verdict in ("hung", "crashed")  # what moved there did so before
+    rows = [row for row in report.progress if row.moved and (row.kind == "idling" or not over)]
+    rows.sort(key=lambda row: order[row.kind])
     return [
         text(
             " ".join(

@@ -23,9 +23,9 @@ class SeveralLaunches(NoLaunch):
     """Several launches, and none was named, or a process that is above several of them (`above`)."""
 
     def __init__(self, found: Sequence[Launch], above: int | None = None) -> None:
-        commands = "\n".join(f"  hangdoc diagnose {one.root}    # {one.engine}{_port(one)}" for one in found)
+        rows = "\n".join(f"  {one.root}    {one.engine}{_port(one)}" for one in found)
         where = f"run below process {above}" if above is not None else "run here and none was named"
-        super().__init__(f"{len(found)} launches {where}", f"name one:\n{commands}")
+        super().__init__(f"{len(found)} launches {where}", f"name one of these processes:\n{rows}")
 
 
 def _port(launch: Launch) -> str:

@@ -94,8 +94,10 @@ def test_a_signal_is_sent_on_once(tmp_path: Path, number: signal.Signals) -> Non
     with watching(*words) as watch:
         assert until(lambda: log.exists() and "counting" in log.read_text())
         watch.send_signal(number)
-        watch.communicate(timeout=60)
+        out, err = watch.communicate(timeout=60)
     assert watch.returncode == 3
+    assert f"the command ended after {number.name} was sent on to it" in err
+    assert "CRASHED" not in out + err
     assert counted.read_text() == f"{number.name}\n"
 
 

@@ -432,6 +432,13 @@ def test_a_port_that_somebody_else_holds_says_nothing_about_the_launch() -> None
     assert look(world).judgement(ended=True).verdict == "ready"
 
 
+def test_a_port_that_answers_listens_though_the_sockets_were_looked_at_before() -> None:
+    world = World()
+    assert [(row.port, row.state) for row in look(world).report("1").ports] == [(8000, "not listening")]
+    world.health = [Health(ROOT, 8000, "/health", 200)]
+    assert [(row.port, row.state) for row in look(world).report("1").ports] == [(8000, "LISTEN")]
+
+
 RUNS = (
     ("_PollLikeSelector.select", f"{SITE[:-14]}/selectors.py"),
     ("Popen._communicate", f"{SITE[:-14]}/subprocess.py"),

@@ -32,8 +32,8 @@ def test_a_process_above_several_launches_is_none_of_them_and_no_launch_of_its_o
     with pytest.raises(target.SeveralLaunches) as caught:
         target.choose(NOBODY, SCAN, 3)
     assert str(caught.value) == "2 launches run below process 3"
-    assert "hangdoc diagnose 4    # vllm" in caught.value.hint
-    assert "hangdoc diagnose 5    # sglang" in caught.value.hint
+    assert "  4    vllm" in caught.value.hint
+    assert "  5    sglang" in caught.value.hint
 
 
 def test_a_member_is_its_launch_and_any_other_process_an_unknown_one() -> None:
