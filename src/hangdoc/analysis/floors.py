@@ -17,5 +17,4 @@ MAJOR_FAULTS = 2  # per second: pages that came from a disk
 STABLE_S = 5.0  # a definite fact must have held for so long
 STILL_S = 14.0  # no movement for so long (a look lasts 15 s) is stillness
 HEALTH_SILENT_S = 30.0  # ready line seen, health path silent
-SIBLING_S = 30.0  # a sibling rank passed this point at least so long ago: overdue
 LOOKS = 3  # stacks that are needed before CPU time counts as work

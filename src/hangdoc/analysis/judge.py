@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..model.words import Certainty, Phase, Verdict
-from . import compare, floors
+from . import compare, floors, quantiles
 from .crash import first_to_end, oom
 from .links import Edge
 from .mechanisms import blind
@@ -218,7 +218,8 @@ def _overdue(view: View, needed: Sequence[Picture], behind: Picture, beside: com
 
 
 def _sibling(view: View, needed: Sequence[Picture], behind: Picture) -> str:
-    """A sentence where a sibling rank left this phase so long ago that waiting is no explanation, else "".
+    """A sentence where a sibling rank left this phase so long ago that waiting is no explanation, else "": a rank that went
+    on is a good start of one run.
 
     Only a line that every rank prints tells that the other one has not come so far; otherwise its own stack must say so.
     """
@@ -233,8 +234,7 @@ def _sibling(view: View, needed: Sequence[Picture], behind: Picture) -> str:
             told = mark.every_rank or seen_there
             if told and at is not None and mark.phase in view.phases and view.phases.index(mark.phase) > place:
                 passed = _wall_now(view) - at
-                took = _duration(view, one, behind.phase)
-                if passed > max(floors.SIBLING_S, 1.5 * took):
+                if passed > quantiles.overdue_after([_duration(view, one, behind.phase)]):
                     return f"{one.member.label} left phase {behind.phase} {passed:.0f} s ago, {behind.member.label} has not"
     return ""
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-MARGIN_S = 30.0
-FACTOR, FEW_FACTOR, FEW = 1.5, 2.0, 5  # below five runs the longest of them says little
+FEW = 5  # below five runs the longest of them says little, and both bounds are wider
+MARGIN_S, FEW_MARGIN_S = 30.0, 60.0
+FACTOR, FEW_FACTOR = 1.5, 2.0
 
 
 def known(values: Iterable[float | None]) -> list[float]:
@@ -22,7 +23,7 @@ def quantile(values: Sequence[float], share: float) -> float:
 
 
 def overdue_after(values: Sequence[float], scale: float = 1.0) -> float:
-    """Seconds after which something that took so long in good starts is overdue: max(p95 + 30 s, 1.5 x longest), 2 x below
-    five runs. `scale`: how much longer it may take here for a stated reason."""
-    factor = FEW_FACTOR if len(values) < FEW else FACTOR
-    return scale * max(quantile(values, 0.95) + MARGIN_S, factor * values[-1])
+    """Seconds after which something that took so long in good starts is overdue: max(p95 + 30 s, 1.5 x longest), below
+    five runs max(p95 + 60 s, 2 x longest). `scale`: how much longer it may take here for a stated reason."""
+    margin, factor = (FEW_MARGIN_S, FEW_FACTOR) if len(values) < FEW else (MARGIN_S, FACTOR)
+    return scale * max(quantile(values, 0.95) + margin, factor * values[-1])

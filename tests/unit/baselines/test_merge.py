@@ -60,7 +60,8 @@ def test_another_configuration_is_refused(change: dict[str, object]) -> None:
 
 
 def test_overdue_is_what_the_design_says() -> None:
-    assert overdue_after([10.0]) == 40.0  # p95 + 30 s
+    assert overdue_after([10.0]) == 70.0  # p95 + 60 s, one run
+    assert overdue_after([10.0] * 5) == 40.0  # p95 + 30 s, five runs
     assert overdue_after([540.0]) == 1080.0  # 2 x, one run
     assert overdue_after([500.0, 510.0, 520.0, 530.0, 540.0]) == 810.0  # 1.5 x, five runs
     assert overdue_after([540.0], 2.0) == 2160.0
