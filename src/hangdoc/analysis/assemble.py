@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..model import report as r
 from ..model.sample import Stack, Thread
-from . import compare, floors
+from . import channels, compare
 from .advice import deep_step, disproof, fix_of, next_steps
 from .closer import alarms, step_reasons, told, with_native
 from .crash import triage
@@ -82,7 +82,7 @@ def assemble(
         crash=triage(view, pictures) if judgement.verdict == "crashed" else None,
         undecided=[r.UndecidedCause("verdict", list(judgement.missing))] if judgement.missing else [],
         baseline=compare.row(view, judgement.behind),
-        progress=_progress(view, pictures),
+        progress=channels.rows(view, pictures),
         unseen=[
             r.UnseenRow(view.launch.host, one.pid, one.probe, one.reason, one.detail, fix_of(one))
             for one in history.unseen.values()
@@ -134,7 +134,8 @@ def _summary(view: View, judgement: Judgement, pictures: Sequence[Picture]) -> s
         return f"{name} is ready: {judgement.reasons[0]}."
     if judgement.verdict in ("progressing", "slow"):
         late = ", longer than such a phase should take" if judgement.verdict == "slow" else ""
-        return f"{name} is starting{phase}{late}: {judgement.reasons[0]}."
+        rest = channels.left(view)
+        return f"{name} is starting{phase}{late}: {judgement.reasons[0]}{'; ' + rest if rest else ''}."
     why = "; ".join(judgement.missing) or "nothing moved and nothing is known to be stuck"
     return f"Too little was seen of {name}{phase} to judge: {why}."
 
@@ -173,7 +174,7 @@ def _clocks(view: View, judgement: Judgement, pictures: Sequence[Picture]) -> r.
     behind = judgement.behind or furthest_behind(view, [one for one in pictures if one.member.needed])
     quiet = behind.quiet_s if behind else None
     ahead = [thread.deadline - now for thread in _doomed(view) if thread.deadline is not None]
-    return r.Clocks(age, quiet, since_log, quiet, min(ahead, default=None))
+    return r.Clocks(age, quiet, since_log, channels.since_progress(view, behind), min(ahead, default=None))
 
 
 def _doomed(view: View) -> list[Thread]:
@@ -263,44 +264,3 @@ def _groups(pictures: Sequence[Picture]) -> dict[int, int]:
         shape = (one.member.role, one.phase, one.mechanism, frame and (frame.file, frame.function))
         groups[one.member.pid] = numbers.setdefault(shape, len(numbers) + 1)
     return groups
-
-
-def _progress(view: View, pictures: Sequence[Picture]) -> list[r.ProgressRow]:
-    rows = []
-    for one in pictures:
-        if not one.member.needed:
-            continue
-        track = view.history.tracks[one.member.pid]
-        rate = track.cpu_rate(view.history.now - floors.STILL_S)
-        kind = "work" if "cpu" in one.channels else "idling"
-        moved = "cpu" in one.channels
-        rows.append(r.ProgressRow(f"cpu of {one.member.label} ({one.member.pid})", kind, moved, rate, "s/s"))  # type: ignore[arg-type]
-        for channel in one.channels:
-            if channel != "cpu":
-                what = "work" if channel in ("faults", "reads") else "progress"
-                rows.append(r.ProgressRow(f"{channel} of {one.member.label} ({one.member.pid})", what, moved=True))  # type: ignore[arg-type]
-    rows += _paces(view)
-    since = view.logbook.chatter_at
-    if since is not None:
-        rows.append(
-            r.ProgressRow("log", "idling", moved=False, detail="lines that only say that something still waits")
-        )
-    return rows
-
-
-def _paces(view: View) -> list[r.ProgressRow]:
-    """Bars that are not full yet: n of m, rate, time left."""
-    now = view.history.last.at if view.history.last else 0.0
-    members = view.launch.members
-    writers = {members[pid].label: one for pid, one in view.logbook.by_member.items() if pid in members}
-    rows = []
-    for who, written in (*writers.items(), ("", view.logbook.others)):
-        for pace in written.paces.values():
-            if pace.total > pace.done:
-                left = pace.left(now)
-                channel = " of ".join(word for word in (pace.label or "bar", who) if word)
-                eta = round(left[0], 1) if left else None
-                rows.append(
-                    r.ProgressRow(channel, "progress", pace.moved(now), pace.rate(), "/s", eta, pace.words(now))
-                )
-    return rows

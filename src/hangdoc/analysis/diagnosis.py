@@ -18,6 +18,7 @@ from .collectives import mark_mismatch
 from .history import History, package_version
 from .judge import Judgement, judge
 from .links import Edge
+from .loading import Loads
 from .logbook import Logbook
 from .nearest import Beside
 from .pictures import picture
@@ -46,6 +47,7 @@ class Diagnosis:
         self.beside: Beside | None = None  # the good starts that this one is held against
         self.unmatched = ""  # why there are none
         self._logbook: Logbook | None = None
+        self._loads = Loads()
         self._on_line = on_line
 
     @property
@@ -83,12 +85,14 @@ class Diagnosis:
         known = self.history.launch
         if known is not None and known.engine != found.engine:
             # What was named turned out to be an engine (or another one) after an exec: its start is told from here on.
-            self.root, self.history, self._logbook = found.root, History(), None
+            self.root, self.history, self._logbook, self._loads = found.root, History(), None, Loads()
         if self._logbook is None:
             self._logbook = Logbook(self._profiles[found.engine], listener=self._on_line)
         self.history.add(sample, found)
         launch = self.history.launch or found
         self._logbook.add(sample, launch, launch.version)
+        ids = tuple(spec.id for spec in self.order())
+        self._loads.add(launch, self.history.tracks, self._logbook, ids, sample.at, 0)
 
     def read_log(self, launch: Launch, sample: Sample) -> None:
         """Take in a log of a launch of which nothing else is left."""
@@ -157,4 +161,6 @@ class Diagnosis:
         profile = self._profiles[launch.engine]
         arch = self.history.facts.arch if self.history.facts else ""
         order = phases.order(profile, launch)
-        return View(self.history, self._logbook, profile, launch, order, arch or "x86_64", self.beside, self.unmatched)
+        return View(
+            self.history, self._logbook, profile, launch, order, arch or "x86_64", self.beside, self.unmatched, self._loads
+        )  # fmt: skip

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import deque
+from dataclasses import dataclass, field, replace
 
 from ..engines.profile import Profile
 from ..model.deep import DeepStep
@@ -16,6 +17,24 @@ _STACKS_S = 2.5 * floors.STILL_S  # age of the oldest stacks kept: they are larg
 _DEADLINES = 4  # different deadlines kept per thread: two tell a loop from one wait
 _UNSEEN = 512  # blind spots kept
 _HELPER_S = 30.0  # a compiler, downloader or helper that ended is forgotten after so long
+
+
+@dataclass
+class Compiled:
+    """Compilers that were seen, each once. Looks are a second apart, so that there were more."""
+
+    seen: int = 0
+    at: deque[float] = field(default_factory=lambda: deque(maxlen=64))  # monotonic instants at which they were new
+
+    def add(self, at: float) -> None:
+        """One more."""
+        self.seen += 1
+        self.at.append(at)
+
+    def rate(self) -> float | None:
+        """New ones a second; None before there are some."""
+        spent = self.at[-1] - self.at[0] if len(self.at) > 2 else 0.0
+        return (len(self.at) - 1) / spent if spent > 0 else None
 
 
 class History:
@@ -39,6 +58,7 @@ class History:
         self.wall_s = 0.0
         self.paused_ms: dict[int, float] = {}
         self.deep: list[DeepStep] = []
+        self.compiled = Compiled()
 
     def helpers_below(self, pid: int) -> list[Track]:
         """Living descendants of a process that no start needs: compilers, and what it runs to find something out."""
@@ -172,6 +192,8 @@ class History:
         if track is None or track.process.start != process.start:
             track = Track(member, process, sample.mono, sample.mono, state_since=sample.mono)
             self.tracks[member.pid] = track
+            if member.role == "compiler":
+                self.compiled.add(sample.mono)
         elif track.attached:
             known = merge(track.process, process)
             track = Track(member, known, sample.mono, sample.mono, state_since=track.state_since)
@@ -220,6 +242,7 @@ class History:
             io.read_bytes if io else None,
             io.rchar if io else None,
             io.syscr if io else None,
+            process.rss_file,
         )
         if track.ticks:
             for channel in moved_channels(track.ticks[-1], tick):

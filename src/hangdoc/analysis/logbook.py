@@ -11,7 +11,7 @@ from ..engines.profile import Mark, Profile
 from ..model.launch import Launch, Member
 from ..model.sample import Log, Sample
 from ..model.words import Phase
-from .pace import Pace
+from .pace import Pace, read_bar
 from .stamps import filled, zone
 from .templates import template
 from .tracebacks import Tracebacks
@@ -172,7 +172,7 @@ class Logbook:
             if shape in written.bars or len(written.bars) < _BARS:
                 written.bars[shape] = line.bar
             if shape in written.paces or len(written.paces) < _PACES:
-                written.paces.setdefault(shape, Pace()).add(line.text, at)
+                read_bar(written.paces.setdefault(shape, Pace()), line.text, line.bar, at)
         if new and seen is not None:
             written.last_new = seen
 

@@ -12,6 +12,9 @@ from . import floors
 from .stacks import in_one_place, path_of
 from .tracks import Track
 
+# Channels that are work: no stillness, yet no step towards the end either. All others are progress (docs/report.md).
+WORK = frozenset({"cpu", "faults", "reads"})
+
 
 @dataclass(frozen=True)
 class Movement:
@@ -36,6 +39,12 @@ def movement(track: Track, news: float | None, profile: Profile, now: float) -> 
         return Movement(True, tuple(sorted(moved)), now - max(moved.values()))
     unknown = len(track.ticks) < 2 or (spent and worked is None)
     return Movement(None if unknown else False, (), now - start)
+
+
+def progress_at(track: Track, news: float | None) -> float | None:
+    """Monotonic instant at which a member last made progress, however long ago; `news` is that of its last new log line."""
+    times = [at for channel, at in track.moved.items() if channel not in WORK]
+    return max([*times, *([news] if news is not None else [])], default=None)
 
 
 def of_helpers(helpers: Sequence[Track], now: float) -> Movement | None:

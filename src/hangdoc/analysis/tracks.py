@@ -26,6 +26,7 @@ class Tick:
     read_bytes: int | None
     rchar: int | None
     syscr: int | None
+    rss_file: int | None = None  # of mapped files
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from ..engines.meanings import Meaning
@@ -11,6 +11,7 @@ from ..model.launch import Launch, Member
 from ..model.sample import Socket, Stack
 from ..model.words import ROLES, Mechanism, Phase
 from .history import History
+from .loading import Loads
 from .logbook import Logbook, Written
 from .nearest import Beside
 
@@ -55,6 +56,7 @@ class View:
     arch: str
     beside: Beside | None = None  # the good starts that this one is held against
     unmatched: str = ""  # why there are none
+    loads: Loads = field(default_factory=Loads)  # weights that ranks are loading
 
     @cached_property
     def phases(self) -> tuple[Phase, ...]:

@@ -236,8 +236,13 @@ class ProgressRow:
     moved: bool
     rate: Optional[float] = None
     unit: str = ""
-    eta_s: Optional[float] = None
+    eta_s: Optional[float] = None  # time left, where that can be known
     detail: str = ""
+    done: Optional[float] = None  # how much of `total`; bytes where `unit` is "B/s"
+    total: Optional[float] = None
+    eta_low_s: Optional[float] = None  # the time left is hardly less
+    eta_high_s: Optional[float] = None  # … and hardly more
+    limit: str = ""  # what it goes as fast as, where that was seen: "storage", "one CPU core", …
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hangdoc.analysis.pace import Pace
+from hangdoc.analysis.pace import Pace, read_bar
+from hangdoc.engines.lines import progress_of
 
 
 def bar(done: int, total: int, elapsed: float) -> str:
@@ -18,10 +19,17 @@ def bar(done: int, total: int, elapsed: float) -> str:
     return f"Loading safetensors checkpoint shards: {share} [{clock}<00:00,  4.88s/it]"
 
 
+def read(pace: Pace, text: str, at: float | None) -> None:
+    """As the logbook does: only what is a bar is taken in."""
+    found = progress_of(text)
+    if found is not None:
+        read_bar(pace, text, found, at)
+
+
 def watched(times: list[float], total: int) -> Pace:
     pace = Pace()
     for done, elapsed in enumerate(times):
-        pace.add(bar(done, total, elapsed), 1000.0 + elapsed)
+        read(pace, bar(done, total, elapsed), 1000.0 + elapsed)
     return pace
 
 
@@ -60,14 +68,40 @@ def test_a_step_that_lasts_far_too_long_says_nothing_about_the_rest() -> None:
 
 def test_a_second_bar_of_the_same_form_starts_anew() -> None:
     pace = watched([0.0, 5.0, 10.0], 8)
-    pace.add(bar(0, 8, 0), 1020.0)
+    read(pace, bar(0, 8, 0), 1020.0)
     assert pace.rate() is None
-    pace.add(bar(1, 8, 2), 1022.0)
+    read(pace, bar(1, 8, 2), 1022.0)
     assert pace.rate() == 0.5
 
 
 @given(st.text(max_size=80))
 def test_any_text_is_harmless(text: str) -> None:
     pace = Pace()
-    pace.add(text, 1.0)
+    read(pace, text, 1.0)
     pace.left(2.0)
+
+
+def test_a_bar_without_a_clock_goes_by_the_times_of_its_lines() -> None:
+    pace = Pace()
+    for done in range(6):
+        read(pace, f"Repacking experts: {10 * done}% {done}/10", 1000.0 + 6 * done)
+    left = pace.left(1030.0)
+    assert left is not None
+    assert left.likely == pytest.approx(30.0)
+    assert pace.label == "Repacking experts"
+
+
+def test_a_bar_of_which_no_line_carries_a_time_has_no_pace() -> None:
+    pace = Pace()
+    for done in range(6):
+        read(pace, f"Repacking experts: {10 * done}% {done}/10", None)
+    assert pace.left(1030.0) is None
+
+
+def test_what_has_no_known_end_has_a_rate_and_no_time_left() -> None:
+    pace = Pace(unit="B")
+    for second in range(10):
+        pace.add(float(second), second << 20, 0, 1000.0 + second)
+    assert pace.rate() == pytest.approx(1 << 20)
+    assert pace.left(1009.0) is None
+    assert pace.words(1009.0) == "9.0 MiB"

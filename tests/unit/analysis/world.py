@@ -93,6 +93,7 @@ class World:
             DETOK: process(DETOK, ROOT, "sglang::detokenizer", DETOKENIZER),
         }
         self.log = ""
+        self.mtime = WALL - 60
         self.sockets: list[Socket] = []
         self.health: list[Health] = []
         self.facts = FACTS
@@ -124,7 +125,7 @@ class World:
                     "file",
                     (ROOT,),
                     size=len(self.log),
-                    mtime=WALL - 60,
+                    mtime=self.mtime,
                     inode=9,
                     chunks=(chunk,) if text else (),
                 )

@@ -1,0 +1,157 @@
+"""The channels on which a launch moves or does not: progress with its time left, work, idling. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..model.report import ProgressRow
+from ..model.words import ProgressClass
+from . import floors
+from .movement import WORK, progress_at
+from .pace import Pace
+from .tracks import Track
+from .view import Picture, View
+
+_LEAST_BYTES = 1 << 20  # of weights: below, nothing has begun
+_ONE_CORE = (0.85, 1.3)  # CPU seconds a second of a process that one busy thread explains
+_BUSY = 0.5  # CPU seconds a second above which a process computes rather than waits
+_STORAGE = 1 << 20  # bytes a second from storage
+_PRESSURE = 20.0  # per cent of the time in which something waited for storage
+
+
+def rows(view: View, pictures: Sequence[Picture]) -> list[ProgressRow]:
+    """All channels: of each needed member, of the logs, of compilers."""
+    needed = [one for one in pictures if one.member.needed]
+    found = [row for one in needed for row in _of_member(view, one)]
+    return [*found, *(row for _, row in paced(view)), *_compilers(view), *_chatter(view)]
+
+
+def since_progress(view: View, behind: Picture | None) -> float | None:
+    """Seconds since the member furthest behind made progress, at least; None when nobody is known to be."""
+    if behind is None:
+        return None
+    track = view.history.tracks[behind.member.pid]
+    at = progress_at(track, view.logbook.news(behind.member))
+    below = [progress_at(one, None) for one in view.history.helpers_below(behind.member.pid)]
+    times = [one for one in (at, *below) if one is not None]
+    return view.history.now - max(times, default=track.first)
+
+
+def left(view: View) -> str:
+    """What goes on now with its time left, in words; "" when that cannot be known. Of several the one that takes longest;
+    n of m, as the engine itself counts, before bytes."""
+    now = view.history.last.at if view.history.last else 0.0
+    known = [
+        (not pace.unit, found.likely, pace) for pace, _ in paced(view) if pace.moved(now) and (found := pace.left(now))
+    ]
+    if not known:
+        return ""
+    pace = max(known, key=lambda one: one[:2])[2]
+    return f"{pace.label or 'progress bar'}: {pace.words(now)}"
+
+
+def paced(view: View) -> list[tuple[Pace, ProgressRow]]:
+    """Everything that has an end and has not come to it: bars in the log, weights, with rate and time left."""
+    now = view.history.last.at if view.history.last else 0.0
+    members = view.launch.members
+    found: list[tuple[Pace, ProgressRow]] = []
+    writers = [(members.get(pid), one) for pid, one in view.logbook.by_member.items()]
+    for member, written in (*writers, (None, view.logbook.others)):
+        limit = _limit(view, view.history.tracks.get(member.pid)) if member else ""
+        who = member.label if member else ""
+        found += [(one, _row(one, who, limit, now)) for one in written.paces.values() if one.total > one.done]
+    for pid, load in view.loads.by_pid.items():
+        if load.pace.done >= _LEAST_BYTES and pid in members:
+            limit = _limit(view, view.history.tracks.get(pid))
+            found.append((load.pace, _row(load.pace, members[pid].label, limit, now)))
+    return found
+
+
+def _row(pace: Pace, who: str, limit: str, now: float) -> ProgressRow:
+    known, moved = pace.left(now), pace.moved(now)
+    channel = " of ".join(word for word in (pace.label or "bar", who) if word)
+    words = pace.words(now) + (f", limited by {limit}" if limit and moved else "")
+    low, high, likely = (
+        (round(one, 1) for one in (known.low, known.high, known.likely)) if known else (None, None, None)
+    )
+    return ProgressRow(
+        channel, "progress", moved, pace.rate(), f"{pace.unit}/s", likely, words,
+        pace.done, pace.total or None, low, high, limit if moved else "",
+    )  # fmt: skip
+
+
+def _limit(view: View, track: Track | None) -> str:
+    """What a member goes as fast as, where its own counters show it; "" otherwise."""
+    if track is None or len(track.ticks) < floors.LOOKS:
+        return ""
+    start = view.history.now - floors.STILL_S
+    cpu, ticks = track.cpu_rate(start), [one for one in track.ticks if one.at >= start]
+    if cpu is None or len(ticks) < 2:
+        return ""
+    if _throttled(view, track):
+        return "the CPU quota of its cgroup"
+    if _ONE_CORE[0] <= cpu <= _ONE_CORE[1]:
+        return "one CPU core"
+    seconds = ticks[-1].at - ticks[0].at
+    read = (ticks[-1].read_bytes or 0) - (ticks[0].read_bytes or 0)
+    pressure = view.history.facts.psi.get("io.some.avg10", 0.0) if view.history.facts else 0.0
+    waits = track.process.state == "D" or pressure >= _PRESSURE
+    if cpu < _BUSY and waits and read >= _STORAGE * seconds:
+        return "storage"
+    return ""
+
+
+def _throttled(view: View, track: Track) -> bool:
+    now, then, name = view.history.facts, view.history.first_facts, track.process.cgroup
+    if now is None or then is None or name is None or name not in now.cgroups or name not in then.cgroups:
+        return False
+    spent, before = now.cgroups[name].throttled_s, then.cgroups[name].throttled_s
+    return spent is not None and before is not None and spent - before > 0.1 * max(view.history.window, 1.0)
+
+
+def _of_member(view: View, one: Picture) -> Iterator[ProgressRow]:
+    track = view.history.tracks[one.member.pid]
+    name, start = f"{one.member.label} ({one.member.pid})", view.history.now - floors.STILL_S
+    rate = track.cpu_rate(start)
+    worked = "cpu" in one.channels
+    loops = one.moving is False and (rate or 0) > floors.CPU
+    kind: ProgressClass = "work" if worked else "idling"
+    spent = "spent in one place" if loops else ""
+    yield ProgressRow(f"cpu of {name}", kind, worked or loops, rate, "s/s", detail=spent)
+    for channel in one.channels:
+        if channel != "cpu":
+            yield ProgressRow(f"{channel} of {name}", "work" if channel in WORK else "progress", moved=True)
+    woken = _woken(track, start) if one.moving is False else 0
+    if woken:
+        words = f"{woken} of {len(track.threads)} threads woke and went back to the same wait"
+        yield ProgressRow(f"wake-ups of {name}", "idling", moved=True, detail=words)
+
+
+def _woken(track: Track, start: float) -> int:
+    """Threads that ran and are where they were: their timed waits ended, or something woke them for nothing."""
+    return sum(one.in_place_since <= start < one.not_run_since for one in track.threads.values())
+
+
+def _compilers(view: View) -> Iterator[ProgressRow]:
+    """Compilers that were seen. How many there will be is not known, so there is no time left."""
+    compiled, start = view.history.compiled, view.history.now - floors.STILL_S
+    if not compiled.seen:
+        return
+    running = sum(
+        one.member.role == "compiler" and one.gone is None and (one.cpu_rate(start) or 0) > floors.CPU
+        for one in view.history.tracks.values()
+    )
+    cpus = view.history.facts.cpus if view.history.facts else None
+    busy = f" on {cpus} CPUs" if cpus else ""
+    limit = "one compiler at a time" if running == 1 and (cpus or 1) > 1 else ""
+    words = f"at least {compiled.seen} compilers seen, {running} at work{busy}"
+    yield ProgressRow(
+        "compilers", "progress", compiled.at[-1] > start, compiled.rate(), "/s", None, words, compiled.seen, limit=limit
+    )
+
+
+def _chatter(view: View) -> Iterator[ProgressRow]:
+    at = view.logbook.chatter_at
+    if at is not None:
+        moved = view.history.now - at <= floors.STILL_S
+        yield ProgressRow("log", "idling", moved, detail="lines that only say that something still waits")

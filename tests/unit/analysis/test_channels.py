@@ -1,0 +1,185 @@
+"""What moves and how long it will still take: weight bytes, compilers, limits, wake-ups, and the clock of progress."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hangdoc.analysis.loading import Loading
+from hangdoc.analysis.tracks import Tick
+from hangdoc.model.report import ProgressRow, Report
+from hangdoc.model.sample import Cgroup, Io
+
+from .world import BARRIER, FACTS, HOOK, INIT, LOAD, ROOT, TP0, TP1, WALL, World, look, process, stack, waiting
+
+BEGIN = "".join(f"[2023-11-14 22:13:20 TP{n}] Load weight begin. avail mem=1.5 GB\n" for n in (0, 1))
+IO = Io(0, 0, 0, 0, 0, 0)
+MB = 1 << 20
+
+
+def tick(at: float, **changes: int) -> Tick:
+    counters = {"rss_file": 0, "read_bytes": 0, "rchar": 0, **changes}
+    return replace(Tick(at, 0.0, 0, 0, 0, 0, 0, 0, 0), **counters)
+
+
+def row(report: Report, channel: str) -> ProgressRow:
+    return next(one for one in report.progress if one.channel.startswith(channel))
+
+
+@pytest.mark.parametrize("counter", ["rss_file", "read_bytes", "rchar"])
+@given(st.floats(2.0, 400.0), st.integers(20, 200))
+def test_half_way_through_the_time_left_is_right_by_any_counter(counter: str, speed: float, seconds: int) -> None:
+    total = int(speed * MB * seconds)
+    load = Loading(tick(100.0), tick(100.0))
+    half = seconds // 2
+    for second in range(1, half + 1):
+        load.add(tick(100.0 + second, **{counter: int(speed * MB * second)}), 5000.0 + second, total)
+    left = load.pace.left(5000.0 + half)
+    assert left is not None
+    assert left.likely == pytest.approx(seconds - half, rel=0.25)
+
+
+def test_files_that_are_unmapped_after_use_count_all_the_same() -> None:
+    load = Loading(tick(0.0), tick(0.0))
+    for second in range(1, 13):
+        resident = (second % 4) * 100 * MB  # each file of 300 MB is mapped, read in 3 s and given back
+        load.add(tick(float(second), rss_file=resident), 50.0 + second, 2000 * MB)
+    assert load.pace.done == 900 * MB
+
+
+def test_more_than_the_checkpoint_holds_has_no_known_end() -> None:
+    load = Loading(tick(0.0), tick(0.0))
+    for second in range(1, 10):
+        load.add(tick(float(second), read_bytes=second * 100 * MB), 50.0 + second, 500 * MB)
+    assert load.pace.left(60.0) is None
+    assert load.pace.words(60.0) == "900.0 MiB"
+
+
+def loading_world() -> World:
+    world = World()
+    world.log = BEGIN
+    world.bend(TP1, LOAD, io=IO)
+    return world
+
+
+def test_the_rank_that_loads_is_told_with_its_rate() -> None:
+    world = loading_world()
+
+    def move(here: World, second: int) -> None:
+        here.bend(TP1, io=replace(IO, read_bytes=50 * MB * second, rchar=0), utime=0.1 * second, state="D")
+
+    report = look(world, 16, move).report("0")
+    weights = row(report, "weights read of scheduler TP1")
+    assert weights.moved
+    assert weights.unit == "B/s"
+    assert weights.rate == pytest.approx(50 * MB, rel=0.05)
+    assert weights.limit == "storage"
+    assert weights.eta_s is None  # the checkpoint's size is not known
+    assert "storage" in weights.detail
+
+
+def test_a_rank_that_spends_one_core_is_limited_by_it() -> None:
+    world = loading_world()
+
+    def move(here: World, second: int) -> None:
+        here.bend(TP1, io=replace(IO, rchar=50 * MB * second, syscr=second), utime=1.0 * second, state="R")
+
+    assert row(look(world, 16, move).report("0"), "weights read of scheduler TP1").limit == "one CPU core"
+
+
+def test_shards_half_way_are_in_the_summary() -> None:
+    world = loading_world()
+    world.bend(TP0, LOAD)  # the first rank prints the bar for all
+    world.bend(TP1, BARRIER)
+
+    def move(here: World, second: int) -> str:
+        if second % 4:
+            return ""
+        here.mtime, done = WALL + second, second // 4
+        return f"Loading safetensors checkpoint shards: {10 * done}% Completed | {done}/10 [00:{second:02}<00:30,  4.0s/it]\n"
+
+    report = look(world, 21, move).report("0")
+    assert report.verdict == "progressing"
+    assert "5 of 10, about 20 s left" in report.summary
+    bar = next(one for one in report.progress if one.total == 10)
+    assert (bar.done, bar.eta_s) == (5, 20.0)
+    assert bar.eta_low_s is not None
+    assert bar.eta_high_s is not None
+    assert bar.eta_low_s <= 20.0 <= bar.eta_high_s
+
+
+def test_compilers_are_counted_and_have_no_time_left() -> None:
+    world = loading_world()
+
+    def move(here: World, second: int) -> None:
+        here.processes.pop(500 + second - 1, None)
+        here.processes[500 + second] = process(500 + second, TP1, "/usr/bin/nvcc -c file.cu", (HOOK,))
+
+    compilers = row(look(world, 12, move).report("0"), "compilers")
+    assert compilers.done == 12
+    assert compilers.moved
+    assert compilers.rate == pytest.approx(1.0)
+    assert compilers.eta_s is None
+
+
+def test_work_is_no_progress() -> None:
+    """A rank that reads all the time has not been still, yet its last progress was the line before."""
+    world = World()
+    world.log = BEGIN
+    world.bend(TP1, (HOOK, *INIT), io=IO)
+
+    def move(here: World, second: int) -> None:
+        here.bend(TP1, io=replace(IO, rchar=MB * second, syscr=second))
+
+    clocks = look(world, 16, move).report("0").clocks
+    assert clocks.quiet_s == 0.0
+    assert clocks.since_progress_s == 15.0
+
+
+def test_threads_that_wake_for_nothing_are_idling() -> None:
+    world = World()
+    world.bend(TP1, (HOOK, *INIT))
+
+    def move(here: World, second: int) -> None:
+        here.bend(TP1, thread=waiting(TP1), others={9: waiting(9, slices=100 + second, sp=3)})
+
+    report = look(world, 16, move).report("0")
+    found = row(report, f"wake-ups of scheduler TP1 ({TP1})")
+    assert (found.kind, found.moved) == ("idling", True)
+    assert found.detail == "1 of 2 threads woke and went back to the same wait"
+    assert report.verdict == "suspect"
+
+
+def test_cpu_time_in_one_place_is_idling_that_moves() -> None:
+    world = World()
+    world.bend(TP1, (HOOK, *INIT))
+    world.bend(TP0, BARRIER)
+
+    def move(here: World, second: int) -> None:
+        here.bend(TP1, utime=1.0 * second, state="R", stacks=[stack(TP1, (HOOK, *INIT))])
+
+    cpu = row(look(world, 16, move).report("0"), "cpu of scheduler TP1")
+    assert (cpu.kind, cpu.moved, cpu.detail) == ("idling", True, "spent in one place")
+
+
+def test_a_cgroup_that_is_throttled_limits() -> None:
+    world = loading_world()
+
+    def move(here: World, second: int) -> None:
+        here.facts = replace(FACTS, cgroups={"/x": Cgroup(throttled_s=0.5 * second)})
+        here.bend(TP1, io=replace(IO, rchar=5 * MB * second, syscr=second), utime=0.2 * second)
+
+    assert row(look(world, 16, move).report("0"), "weights read").limit == "the CPU quota of its cgroup"
+
+
+def test_the_root_has_no_weights() -> None:
+    world = loading_world()
+    world.bend(ROOT, io=IO)
+
+    def move(here: World, second: int) -> None:
+        here.bend(ROOT, io=replace(IO, read_bytes=50 * MB * second))
+
+    assert not [one for one in look(world, 6, move).report("0").progress if one.channel.startswith("weights")]
