@@ -219,7 +219,7 @@ def test_past_three_stuck_children_only_harmless_reads_go_on() -> None:
     sleepers = [subprocess.Popen(["sleep", "60"]) for _ in range(5)]
     try:
         nursery = Nursery()
-        nursery.unreaped = {one.pid for one in sleepers[1:]}  # stands for children that SIGKILL does not end
+        nursery.unreaped = {one.pid: one.pid for one in sleepers[1:]}  # stands for children that SIGKILL does not end
         sample = answer(Ticker(nursery), Ask(1, (*STATE, "stacks", "host"), pids=(sleepers[0].pid,)))
         found = sample.processes[sleepers[0].pid]
         assert found.threads
@@ -232,6 +232,22 @@ def test_past_three_stuck_children_only_harmless_reads_go_on() -> None:
         for one in sleepers:
             one.kill()
             one.wait()
+
+
+def test_a_look_at_file_systems_that_got_stuck_is_not_tried_again_while_its_child_is_there() -> None:
+    with running(["sh", "-c", "echo ready; exec sleep 300"]) as (pid, _):
+        ticker, ask = Ticker(), Ask(1, ("storage",), pids=(pid,))
+        assert answer(ticker, ask).storage is not None
+        sleeper = subprocess.Popen(["sleep", "60"])
+        try:
+            ticker.nursery.unreaped = {sleeper.pid: ("storage", 0)}  # stands for a child that SIGKILL does not end
+            sample = answer(ticker, ask)
+            assert sample.storage is None
+            assert ("storage", "skipped") in {(one.probe, one.reason) for one in sample.unseen}
+        finally:
+            sleeper.kill()
+            sleeper.wait()
+        assert answer(ticker, ask).storage is not None
 
 
 def test_a_tick_follows_descendants_and_takes_over_threads_that_did_not_run() -> None:

@@ -94,7 +94,7 @@ class Nursery:
     def __init__(self, keep: Set[int] = frozenset(), hangup_fd: Optional[int] = None) -> None:  # type: ignore[assignment]
         self.keep = set(keep)  # descriptors that children need: the zip that the code is imported from
         self.hangup_fd = hangup_fd  # when its other end closes, `run_all` ends with Hangup
-        self.unreaped: Set[int] = set()
+        self.unreaped: Dict[int, Hashable] = {}  # pid -> key of its task
         self.started = 0
         self.cpu_s = 0.0
 
@@ -103,6 +103,11 @@ class Nursery:
         """How many children were killed and still have not ended."""
         self._reap()
         return len(self.unreaped)
+
+    def stuck(self, key: Hashable) -> bool:
+        """Whether a child that was started for a task of this key was killed and still has not ended."""
+        self._reap()
+        return key in self.unreaped.values()
 
     @property
     def harmless_only(self) -> bool:
@@ -167,7 +172,7 @@ class Nursery:
         os.close(child.pipe)
         with contextlib.suppress(OSError):
             os.kill(child.pid, signal.SIGKILL)  # our own child, not yet reaped: the number cannot be another's
-        self.unreaped.add(child.pid)
+        self.unreaped[child.pid] = child.key
 
     def _reap(self, patience_s: float = 0.0) -> None:
         until = time.monotonic() + patience_s
@@ -176,10 +181,10 @@ class Nursery:
                 try:
                     ended, _, usage = os.wait4(pid, os.WNOHANG)
                 except OSError:
-                    self.unreaped.discard(pid)
+                    self.unreaped.pop(pid, None)
                     continue
                 if ended:
-                    self.unreaped.discard(pid)
+                    self.unreaped.pop(pid, None)
                     self.cpu_s += usage.ru_utime + usage.ru_stime
             if not self.unreaped or time.monotonic() >= until:
                 return

@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..model.plain import to_plain
 from ..model.sample import Fd, Process, Thread, Unseen
-from ..probes import environ, fds, packages, pipes, processes, threads, waits
+from ..probes import environ, fds, mapped, packages, pipes, processes, threads, waits
 from . import wire
 from .isolate import Emit
 
@@ -24,6 +24,7 @@ STEPS: Dict[str, Tuple[str, bool]] = {
     "waits": ("threads", True),
     "words": ("processes", True),
     "environ": ("environ", True),
+    "mapped": ("storage", True),
     "packages": ("packages", True),
 }
 _WAIT_FIELDS = ("futex", "deadline", "poll", "path")
@@ -47,6 +48,7 @@ class Look:
         self.before: Dict[int, Thread] = {int(tid): wire.thread(one) for tid, one in known}
         self.threads: Dict[int, Thread] = {}
         self.fds: Dict[int, Fd] = {}
+        self.env: Optional[Dict[str, str]] = None
         for step in STEPS:
             if step not in self.steps:
                 continue
@@ -110,7 +112,13 @@ class Look:
         return {"limits": to_plain(environ.limits(self.root, self.process.pid, unseen))}
 
     def _environ(self, unseen: List[Unseen]) -> Dict[str, Any]:
-        return {"env": environ.read(self.root, self.process.pid, unseen)}
+        self.env = environ.read(self.root, self.process.pid, unseen)
+        return {"env": self.env}
+
+    def _mapped(self, unseen: List[Unseen]) -> Dict[str, Any]:
+        preload = (self.env or {}).get("LD_PRELOAD", "")
+        weights, libraries = mapped.read(self.root, self.process.pid, preload, unseen)
+        return {"weights": weights, "libraries": libraries}
 
     def _packages(self, unseen: List[Unseen]) -> Dict[str, Any]:
         versions, modified = packages.read(self.root, self.process, self.check_files, unseen)

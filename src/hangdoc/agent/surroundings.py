@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List, Mapping, Set, Tuple
 from ..model.ask import Ask
 from ..model.plain import to_plain
 from ..model.sample import FileLock, Process, Unseen
-from ..probes import filelocks, health, hostfacts, logs, pyspy, rings, sockets
+from ..probes import filelocks, health, hostfacts, logs, pyspy, rings, sockets, storage
 from ..probes.procfs import reason_of
 from ..probes.syscalls import NUMBER
 from . import wire
@@ -61,6 +61,19 @@ def _task(probe: str, field: str, do: Callable[[List[Unseen]], Any]) -> Task:
     return task
 
 
+def _storage(root: str, known: Dict[int, Process]) -> Task:
+    """A child's task that sends the fields of `Sample.storage` one by one: what is lost is only what comes after."""
+
+    def task(emit: Emit) -> None:
+        unseen: List[Unseen] = []
+        for name, value in storage.read(root, known, unseen):
+            emit({"storage": {name: value}, "unseen": unseen})
+            unseen.clear()
+        emit({"unseen": unseen})
+
+    return task
+
+
 def _stacks(root: str, process: Process, ours: Any, deadline: float) -> Callable[[List[Unseen]], Any]:
     def do(unseen: List[Unseen]) -> Any:
         tool, said = pyspy.find(root, process, ours)
@@ -93,13 +106,17 @@ def look(
             tasks["locks", 0] = _task("fds", "file_locks", lambda _: filelocks.find_holders(root, found, members))
         if rings.segments(known):
             tasks["rings", 0] = _task("fds", "rings", lambda unseen: rings.read(root, known, unseen))
+    for key in [one for one in tasks if nursery.stuck(one)]:
+        del tasks[key]
+        detail = "an earlier look at the same did not end and cannot be ended"
+        unseen.append(to_plain(Unseen(_PROBE_OF.get(key[0], key[0]), "skipped", detail)))
     outcomes = nursery.run_all(tasks, deadline) if tasks else {}
     for key, outcome in outcomes.items():
         probe, pid = key
         for part in outcome.parts:
             unseen.extend(part.pop("unseen", ()))
             _put(fields, plain, probe, pid, part)
-        if not outcome.parts:
+        if not outcome.parts or outcome.ended != "done":
             about = pid if probe == "stacks" else None
             detail = outcome.detail or "no answer in time"
             unseen.append(to_plain(Unseen(_PROBE_OF.get(probe, probe), outcome.reason, detail, about)))
@@ -114,6 +131,8 @@ def _put(
             continue
         if probe == "stacks":
             plain[pid].update(value)
+        elif probe == "storage":  # it comes in parts
+            fields.setdefault("storage", {}).update(value)
         elif probe == "health":
             fields.setdefault("health", []).append(value)
         else:
@@ -134,6 +153,8 @@ def _tasks(root: str, ask: Ask, known: Dict[int, Process], deadline: float) -> D
         )
     if "host" in ask.probes:
         tasks["host", 0] = _task("host", "host_facts", lambda unseen: hostfacts.read(root, known, unseen))
+    if "storage" in ask.probes:
+        tasks["storage", 0] = _storage(root, alive)
     if "stacks" in ask.probes:
         for pid in ask.stack_pids or sorted(alive):
             if pid in alive:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from ..engines.profile import Profile
 from ..model.deep import DeepStep
 from ..model.launch import Launch, Member
-from ..model.sample import FileLock, HostFacts, Process, Ring, Sample, Socket, Thread, Unseen
+from ..model.sample import FileLock, HostFacts, Process, Ring, Sample, Socket, Storage, Thread, Unseen
 from . import floors
 from .stacks import STACK_FRAMES, shortened
 from .tracks import ThreadTrack, Tick, Track, merge, moved_channels, thread_place
@@ -51,6 +51,7 @@ class History:
         self.sockets: list[Socket] = []
         self.file_locks: list[FileLock] = []
         self.rings: list[Ring] = []
+        self.storage: Storage | None = None
         self.unseen: dict[tuple[object, ...], Unseen] = {}
         self.health: dict[int, tuple[float, int | None, str]] = {}  # port -> instant, status, detail
         self.health_silent_since: dict[int, float] = {}
@@ -102,6 +103,7 @@ class History:
             self.sockets = sample.sockets
         if "fds" in sample.probes:
             self.file_locks, self.rings = sample.file_locks, sample.rings
+        self.storage = sample.storage or self.storage
         self.facts = sample.host_facts or self.facts
         self.first_facts = self.first_facts or self.facts
         self._note(sample)

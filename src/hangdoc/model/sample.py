@@ -18,6 +18,12 @@ from .locks import FileLock as FileLock  # noqa: PLC0414 - the names belong to a
 from .locks import FutexWait as FutexWait  # noqa: PLC0414
 from .locks import Gil as Gil  # noqa: PLC0414
 from .locks import Ring as Ring  # noqa: PLC0414
+from .storage import Checkpoint as Checkpoint  # noqa: PLC0414
+from .storage import LockFile as LockFile  # noqa: PLC0414
+from .storage import Partial as Partial  # noqa: PLC0414
+from .storage import Place as Place  # noqa: PLC0414
+from .storage import Storage as Storage  # noqa: PLC0414
+from .storage import WeightFile as WeightFile  # noqa: PLC0414
 from .words import LogVia, UnseenReason
 
 
@@ -161,6 +167,11 @@ class Process:
     # probe `packages`: name -> version, from the site-packages of the process
     packages: Optional[Dict[str, str]] = None
     modified: Optional[List[str]] = None  # files of engine wheels on its stacks whose hash differs from RECORD
+    # probe `storage`
+    weights: Optional[Tuple[str, ...]] = None  # weight files that it maps now, at most 512
+    libraries: Optional[Tuple[str, ...]] = (
+        None  # mapped libraries that matter: preloaded ones, drivers, NCCL, allocators
+    )
 
 
 @dataclass(frozen=True)
@@ -314,6 +325,7 @@ class Sample:
     locks: List[str] = field(default_factory=list)  # lines of /proc/locks about files that a member has open
     file_locks: List[FileLock] = field(default_factory=list)
     rings: List[Ring] = field(default_factory=list)
+    storage: Optional[Storage] = None  # probe `storage`
     ended: List[Ended] = field(default_factory=list)  # processes that ended since the last sample, in this order
     deep: List[DeepStep] = field(default_factory=list)  # what --deep did; such a sample is no look at movement
     unseen: List[Unseen] = field(default_factory=list)

@@ -19,6 +19,7 @@ PROBES: Tuple[str, ...] = (
     "sockets",  # sockets of the members' network namespaces, tcp_info
     "logs",  # logs behind fd 1 and 2, from an offset
     "host",  # memory, cgroups, mounts, kernel log
+    "storage",  # folders and file systems of members, weights, downloads, lock files
     "packages",  # versions in the target's site-packages; files that differ from their RECORD
     "stacks",  # Python stacks by py-spy --nonblocking
     "glance",  # one member: many quick looks at its threads' calls, io and eventfds

@@ -31,6 +31,8 @@ class Mount:
     device: str  # major:minor
     base: str  # which part of the file system is mounted here
     options: str  # super options: a v1 cgroup's controllers are among them
+    source: str = ""  # what is mounted: a device, "server:/export"
+    flags: str = ""  # options of this mount point: "rw,nosuid"
 
     @property
     def remote(self) -> bool:
@@ -50,7 +52,12 @@ def parse(mountinfo: str) -> List[Mount]:
         left, dash, right = line.partition(" - ")
         before, after = left.split(" "), right.split(" ")
         if dash and len(before) >= 6 and len(after) >= 3:
-            mounts.append(Mount(unescape(before[4]), after[0], before[2], unescape(before[3]), after[2]))
+            mounts.append(
+                Mount(
+                    unescape(before[4]), after[0], before[2], unescape(before[3]), after[2],
+                    unescape(after[1]), before[5],
+                )
+            )  # fmt: skip
     return mounts
 
 

@@ -19,6 +19,7 @@ HEALTH_S = 5.0  # SGLang's health check runs a token
 EARLY_HEALTH_S = 15.0  # before the port can be open
 FRESH_S = 9.0  # a member that has just become still: its threads every tick, until a definite fact could be stable
 STACKS_S = 4.0  # of who is behind, or spends CPU that no counter explains: three looks in any window of judging
+SELDOM_S = 30.0  # file systems: downloads, weights, lock files
 CALM_S = 30.0  # threads and stacks of others that are still
 AROUND_S = 60.0  # descriptors and sockets of everybody
 SURROUNDINGS_S = 5.0  # host facts, and the descriptors of who is behind and still
@@ -48,6 +49,7 @@ class Cadence:
     _around_at: float = float("-inf")
     _calm_at: float = float("-inf")
     _host_at: float = float("-inf")
+    _seldom_at: float = float("-inf")
     _stuck: int | None = None  # who was behind and still when the surroundings were last looked at
     _stacks_at: dict[int, float] = field(default_factory=dict)
     _environ: bool = False
@@ -93,6 +95,9 @@ class Cadence:
         elif not self._packages and tracks:  # not at first: reading them takes longer than all else
             self._packages = True
             probes.append("packages")
+        elif now - self._seldom_at >= SELDOM_S and tracks:
+            self._seldom_at = now
+            probes.append("storage")
         looked = {pid for pid in alive if now - self.still.get(pid, now - FRESH_S - 1) <= FRESH_S}
         decoded = {pid for pid in alive if pid in pending}
         if now - self._threads_at >= THREADS_S:

@@ -28,6 +28,8 @@ _GLANCE_S = 2.5  # for many quick looks at what a loop does
 _GLANCED = 8  # members that are looked at so
 _ALWAYS = ("processes", "threads", "logs")
 _SLOWLY = ("fds", "sockets", "host")
+_SELDOM = ("storage",)
+SELDOM_EVERY_S = 30.0  # what changes slowly, or costs tens of milliseconds
 _TELLING = frozenset({"scan", "fds", "host", "packages"})  # probes that tell of the configuration
 
 
@@ -68,6 +70,7 @@ class Look:
         self.case_error: OSError | None = None
         self._id = 0
         self._slow_at = float("-inf")
+        self._seldom_at = float("-inf")
         self._environ_asked = False
         self._pyspy = find_pyspy()
         self._keep(first)
@@ -115,6 +118,9 @@ class Look:
         if all_probes or now - self._slow_at >= SLOW_EVERY_S:
             self._slow_at = now
             probes += [*_SLOWLY, "health"]
+        if self._id > 0 and now - self._seldom_at >= SELDOM_EVERY_S:  # not in the first tick: a screen waits for it
+            self._seldom_at = now
+            probes += _SELDOM
         if not self._environ_asked:
             self._environ_asked = True
             probes += ["environ", "packages"]  # the version, too: it says which good starts are comparable

@@ -1,0 +1,183 @@
+"""Bounded walks of cache folders: what is being downloaded, lock files, and how many files there are."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import stat
+import time
+from dataclasses import dataclass, field
+from typing import Dict, Iterator, List, Optional, Tuple
+
+from ..model.storage import LockFile, Partial
+from . import whereabouts
+from .filelocks import Line
+from .inside import Inside
+from .reading import open_regular
+
+ENTRIES, SECONDS = 20_000, 1.0  # of all walks of one look together
+PLACE_ENTRIES, PLACE_SECONDS = 5_000, 0.25  # of one place
+LOCKS, PARTIALS = 512, 512
+LOCK = re.compile(r"(?:lock|lock_.+|.+\.lock|\.lock.*|.+\.lck)\Z")
+PARTIAL = re.compile(r".+\.(?:incomplete|temp|partial|aria2)\Z")
+OWNER_LIMIT = 512  # bytes of a soft lock
+_OWNER = re.compile(r"\s*(?:pid\D{0,4})?(\d{1,10})\b(?:\s+([A-Za-z0-9_.-]{1,253}))?")
+# role -> how many folders deep; a hub's locks and blobs are looked for where they are (`hub`)
+DEPTH = {
+    "torch-extensions": 3, "inductor": 2, "triton": 2, "flashinfer": 5, "deep-gemm": 3, "aiter": 3, "vllm-cache": 4,
+    "sglang-cache": 4, "modelscope": 4, "tilelang": 3, "cuda-cache": 3, "temporary": 0,
+    "model": 4,
+}  # fmt: skip
+HUBS = ("hub", "download-dir")  # these have the layout of huggingface_hub's cache
+COMPILED = frozenset(DEPTH) - {"modelscope", "temporary", "model"}
+_MODELS = 256  # repositories of a hub's cache that are looked into
+
+
+@dataclass
+class Budget:
+    """What may still be spent on walking."""
+
+    entries: int = ENTRIES
+    end: float = field(default_factory=lambda: time.monotonic() + SECONDS)
+
+    @property
+    def spent(self) -> bool:
+        """Whether nothing is left."""
+        return self.entries <= 0 or time.monotonic() > self.end
+
+
+@dataclass
+class Found:
+    """What one walk found. Paths are without links."""
+
+    locks: List[Tuple[str, os.stat_result]] = field(default_factory=list)
+    partials: List[Tuple[str, os.stat_result]] = field(default_factory=list)
+    files: int = 0
+    newest: Optional[float] = None
+    cut: bool = False
+
+    def take(self, path: str, seen: os.stat_result) -> None:
+        """Sort one file in."""
+        name = path.rpartition("/")[2]
+        if LOCK.match(name):
+            self.locks.append((path, seen))
+        elif PARTIAL.match(name):
+            self.partials.append((path, seen))
+        else:
+            self.files += 1
+            self.newest = max(self.newest or 0.0, seen.st_mtime)
+
+
+def walk(inside: Inside, top: str, depth: int, budget: Budget) -> Found:
+    """Look at the regular files below `top` (a path without links), no deeper than `depth` folders, within the budget.
+
+    Links are not followed and mount points not crossed, so the walk stays on the file system that was found to answer.
+    """
+    found = Found()
+    mine = Budget(min(PLACE_ENTRIES, budget.entries), min(budget.end, time.monotonic() + PLACE_SECONDS))
+    before = mine.entries
+    pending = [(top, 0)]
+    while pending and not mine.spent:
+        folder, level = pending.pop(0)  # breadth first: locks lie near the top
+        for name, seen in _entries(inside, folder, mine):
+            path = posixpath.join(folder, name)
+            if stat.S_ISDIR(seen.st_mode):
+                if level < depth and not inside.crossing(path):
+                    pending.append((path, level + 1))
+            elif stat.S_ISREG(seen.st_mode):
+                found.take(path, seen)
+    found.cut = mine.spent
+    budget.entries -= before - mine.entries
+    return found
+
+
+def hub(inside: Inside, top: str, wanted: List[str], budget: Budget) -> Found:
+    """Locks and unfinished files of a huggingface_hub cache, those of the repositories `wanted` first."""
+    found = Found()
+    names = [name for name, seen in _entries(inside, top, budget) if stat.S_ISDIR(seen.st_mode)]
+    models = [one for one in names if one.startswith("models--")]
+    models.sort(key=lambda one: (one not in wanted, one))
+    for model in models[:_MODELS]:
+        if budget.spent:
+            break
+        for folder in (f"{top}/.locks/{model}", f"{top}/{model}/blobs"):
+            for name, seen in _entries(inside, folder, budget):
+                if stat.S_ISREG(seen.st_mode) and (LOCK.match(name) or PARTIAL.match(name)):
+                    found.take(f"{folder}/{name}", seen)
+    found.cut = budget.spent or len(models) > _MODELS
+    return found
+
+
+def _entries(inside: Inside, folder: str, budget: Budget) -> Iterator[Tuple[str, os.stat_result]]:
+    """(name, lstat) of what is in a folder; nothing for one that may not be read or is gone."""
+    try:
+        with os.scandir(inside.outer(folder)) as entries:
+            for entry in entries:
+                budget.entries -= 1
+                if budget.spent:
+                    return
+                try:
+                    yield entry.name, entry.stat(follow_symlinks=False)
+                except OSError:
+                    continue
+    except OSError:
+        return
+
+
+def partial(path: str, seen: os.stat_result, openers: Tuple[int, ...]) -> Partial:
+    """One unfinished file."""
+    return Partial(path, seen.st_size, seen.st_blocks * 512, seen.st_mtime, whereabouts.repository(path), openers)
+
+
+def lock_file(
+    inside: Inside,
+    role: str,
+    path: str,
+    seen: os.stat_result,
+    kernel: Optional[Dict[int, List[Line]]],
+    openers: Tuple[int, ...],
+    host: Optional[str],
+) -> LockFile:
+    """One lock file.
+
+    `kernel`: locks of `/proc/locks` by inode, None where that does not tell; `host`: our name, None where the members'
+    process numbers are not ours.
+    """
+    locks = [one for one in (kernel or {}).get(seen.st_ino, ()) if not one.waits]
+    same = [one for one in locks if one.device == f"{os.major(seen.st_dev):02x}:{os.minor(seen.st_dev):02x}"]
+    held = same or locks  # overlay and btrfs show another device number by stat
+    owner, where = _owner(inside, path, seen.st_size)
+    alive = None
+    if owner is not None and host is not None and where in ("", host):
+        alive = os.path.isdir(f"{inside.root}/{owner}")
+    return LockFile(
+        path=path,
+        role=role,
+        size=seen.st_size,
+        changed=seen.st_mtime,
+        inode=seen.st_ino,
+        locked=None if kernel is None else bool(held),
+        holders=tuple(sorted({one.pid for one in held if one.pid > 0})),
+        pids=openers,
+        owner=owner,
+        owner_host=where,
+        owner_alive=alive,
+    )
+
+
+def _owner(inside: Inside, path: str, size: int) -> Tuple[Optional[int], str]:
+    """(pid, host) that a soft lock names, as far as it does."""
+    if not 0 < size <= OWNER_LIMIT:
+        return None, ""
+    try:
+        handle = open_regular(inside.outer(path))
+    except OSError:
+        return None, ""
+    try:
+        found = _OWNER.match(os.read(handle, OWNER_LIMIT).decode("utf-8", "replace"))
+    except OSError:
+        return None, ""
+    finally:
+        os.close(handle)
+    return (int(found[1]), found[2] or "") if found else (None, "")

@@ -1,0 +1,289 @@
+"""What members have on file systems: where, how full, which weights, what is being downloaded, which lock files.
+
+Everything here may block on a local disk that is sick, so it runs in a disposable child, and each part is given as soon
+as it is there. Remote file systems that do not answer are not touched (`inside.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import pwd
+from dataclasses import dataclass, replace
+from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
+
+from ..model.sample import Process, Unseen
+from ..model.storage import Checkpoint, LockFile, Partial, Place, WeightFile
+from . import cachewalk, checkpoints, filelocks, inside, packages, whereabouts
+from .fds import kind_of
+from .mounts import Mount
+from .procfs import Folder, parse_status
+from .reading import reason, text_or_none
+from .redact import mask
+
+PLACES = 256
+OPEN_FILES = 4096  # descriptors of one member looked at
+WEIGHT_FILES = 512
+MODELS = ("model", "tokenizer", "draft-model")
+
+
+@dataclass(frozen=True)
+class Want:
+    """A place that members of one view name."""
+
+    role: str
+    path: str
+    source: str
+    pids: Tuple[int, ...]
+
+
+Open = Dict[str, List[Tuple[int, int]]]  # path -> (pid, fd) of members that have it open
+
+
+def read(root: str, members: Mapping[int, Process], unseen: List[Unseen]) -> Iterator[Tuple[str, object]]:
+    """Fields of `Storage`, each as soon as it is known. What could not be seen is appended to `unseen`."""
+    views = []
+    for pids in _by_namespace(members).values():
+        view = inside.of(root, pids)
+        if view is None:
+            unseen.append(Unseen("storage", "denied", "the files of these processes may not be reached", pids[0]))
+            continue
+        views.append((view, _wanted(view, {pid: members[pid] for pid in pids})))
+    opened = open_files(root, sorted(members))
+    asked = [(view, one) for view, wanted in views for one in wanted if one.path.startswith("/")][:PLACES]
+    places = [(view, place(view, one, unseen)) for view, one in asked]
+    places = [(view, one) for view, one in places if one.exists is not False or one.source != "default"]
+    yield "places", [one for _, one in places]
+    weights = list(_checkpoints(views, places, unseen))
+    yield "checkpoints", [one for _, one in weights]
+    for view, one in weights:
+        if not one.name.startswith("/"):  # a hub's name, or a path below a working directory
+            places.append((view, place(view, Want("model", one.path, one.name, one.pids), unseen)))
+    known = [(view, one) for view, one in places if one.answers and one.real]
+    budget = cachewalk.Budget()
+    models = {id(view): [whereabouts.hub_folder(one.path) or "" for one in wanted] for view, wanted in views}
+    found = [(view, one, _walk(view, one, models[id(view)], budget)) for view, one in known]
+    partials: Dict[str, Partial] = {
+        path: cachewalk.partial(path, seen, tuple(sorted({pid for pid, _ in opened.get(path, ())})))
+        for _, _, walked in found
+        for path, seen in walked.partials
+    }
+    rows: List[Partial] = sorted(partials.values(), key=lambda one: -one.changed)
+    yield "partials", _bounded(rows, unseen)
+    yield (
+        "weights",
+        weight_files(root, opened, {pid: view for view, wanted in views for one in wanted for pid in one.pids}),
+    )
+    counted = {(one.role, one.path): walked for _, one, walked in found if one.role in cachewalk.COMPILED}
+    yield "places", [_counted(one, counted.get((one.role, one.path))) for _, one in places]
+    yield "lock_files", _bounded(_locks(root, members, found, opened), unseen)
+
+
+def _by_namespace(members: Mapping[int, Process]) -> Dict[object, List[int]]:
+    """Members by mount namespace, the oldest first; one whose namespace is not known stands alone."""
+    found: Dict[object, List[int]] = {}
+    for pid, one in sorted(members.items()):
+        if one.state not in "ZX":
+            found.setdefault(one.mnt_ns or ("alone", pid), []).append(pid)
+    return found
+
+
+def _wanted(view: inside.Inside, members: Mapping[int, Process]) -> List[Want]:
+    """Places that these members name, each once."""
+    parents = {pid: one.ppid for pid, one in members.items()}
+    known = {pid: one.env for pid, one in members.items() if one.env is not None}
+    pids: Dict[Tuple[str, str], Set[int]] = {}
+    sources: Dict[Tuple[str, str], str] = {}
+    sites: Dict[str, List[str]] = {}
+    for pid, one in members.items():
+        named = [] if one.overwritten else whereabouts.arguments(one.cmdline or ())
+        env = whereabouts.environment(pid, parents, known)
+        if env:
+            named += whereabouts.caches(env, _user(view.root, pid))
+        for program in packages.programs(one):
+            if program not in sites:
+                sites[program] = _sites(view, program)
+            named += [whereabouts.Named("site-packages", path, program) for path in sites[program]]
+        for name in named:
+            key = name.role, name.path
+            pids.setdefault(key, set()).add(pid)
+            sources.setdefault(key, name.source)
+    return [Want(role, path, sources[role, path], tuple(sorted(who))) for (role, path), who in pids.items()]
+
+
+def _sites(view: inside.Inside, program: str) -> List[str]:
+    """site-packages of the environment that a program lies in; none where its file system does not answer."""
+    library = posixpath.join(posixpath.dirname(posixpath.dirname(posixpath.normpath(program))), "lib")
+    try:
+        real = view.real(library)
+        names = sorted(one for one in os.listdir(view.outer(real)) if one.startswith("python3"))
+    except OSError:
+        return []
+    return [f"{library}/{name}/site-packages" for name in names[:4]]
+
+
+def _user(root: str, pid: int) -> str:
+    """Login name of a process's user as the C library would tell it here; "" when it has none."""
+    try:
+        with Folder(root, pid) as folder:
+            uid = parse_status(folder.read("status")).get("Uid", "").split()
+        return pwd.getpwuid(int(uid[1])).pw_name if uid else ""
+    except (OSError, KeyError, ValueError):
+        return ""
+
+
+def open_files(root: str, pids: List[int]) -> Open:
+    """Paths that members have open, by readlink alone. Those of processes that may not be read are left out."""
+    found: Open = {}
+    for pid in pids:
+        try:
+            with Folder(root, pid) as folder:
+                for number in folder.numbers("fd")[:OPEN_FILES]:
+                    target = folder.link(f"fd/{number}")
+                    if kind_of(target)[0] == "file":
+                        found.setdefault(target, []).append((pid, number))
+        except OSError:
+            continue
+    return found
+
+
+def place(view: inside.Inside, want: Want, unseen: List[Unseen]) -> Place:
+    """One place with its file system. Where that does not answer, only what mountinfo tells."""
+    path = want.path
+    bare = Place(want.role, path, want.source, want.pids)
+    if not path.startswith("/"):
+        return bare  # a hub's name, or relative to a folder that may be looked at later
+    exists, real = True, path
+    try:
+        try:
+            real = view.real(path)
+        except (FileNotFoundError, NotADirectoryError):
+            exists, real = False, view.nearest(path)
+        view.check(real)
+        seen = os.statvfs(view.outer(real))
+    except OSError as error:
+        mount = view.mount(path if isinstance(error, inside.Untouched) else real)
+        unseen.append(Unseen("storage", reason(error), f"{want.role} {path}: {error.strerror}", want.pids[0]))
+        lost = isinstance(error, inside.Untouched) and mount is not None and mount.device in view.silent
+        return replace(_mounted(bare, mount), answers=False if lost else None)
+    return replace(
+        _mounted(bare, view.mount(real)),
+        real=real,
+        exists=exists,
+        answers=True,
+        total=seen.f_frsize * seen.f_blocks,
+        free=seen.f_frsize * seen.f_bavail,
+        inodes=seen.f_files,
+        inodes_free=seen.f_favail,
+    )
+
+
+def _mounted(one: Place, mount: Optional[Mount]) -> Place:
+    if mount is None:
+        return one
+    return replace(
+        one,
+        mount=mount.point,
+        kind=mount.kind,
+        device=mask(mount.source)[:256],
+        remote=mount.remote,
+        read_only="ro" in mount.flags.split(",") or "ro" in mount.options.split(","),
+    )
+
+
+def _checkpoints(
+    views: List[Tuple[inside.Inside, List[Want]]], places: List[Tuple[inside.Inside, Place]], unseen: List[Unseen]
+) -> Iterator[Tuple[inside.Inside, Checkpoint]]:
+    for view, wanted in views:
+        hubs = [one.real for at, one in places if at is view and one.role in cachewalk.HUBS and one.exists and one.real]
+        done = set()
+        for want in wanted:
+            if want.role not in MODELS or want.path in done:
+                continue
+            done.add(want.path)
+            try:
+                folder = checkpoints.folder_of(view, want.path, _working(view, want.pids[0]), hubs)
+                if folder is not None:
+                    one = checkpoints.read(view, folder, want.path, want.pids)
+                    if one is not None:
+                        yield view, one
+            except OSError as error:
+                detail = f"weights of {want.path}: {error.strerror}"
+                unseen.append(Unseen("storage", reason(error), detail, want.pids[0]))
+
+
+def _working(view: inside.Inside, pid: int) -> Optional[str]:
+    """Working directory of a member, by the text of its link."""
+    try:
+        return os.readlink(f"{view.root}/{pid}/cwd")
+    except OSError:
+        return None
+
+
+def _walk(view: inside.Inside, one: Place, models: List[str], budget: cachewalk.Budget) -> cachewalk.Found:
+    if not one.exists or one.real is None or budget.spent:
+        return cachewalk.Found(cut=budget.spent)
+    if one.role in cachewalk.HUBS:
+        return cachewalk.hub(view, one.real, models, budget)
+    if one.role in cachewalk.DEPTH:
+        return cachewalk.walk(view, one.real, cachewalk.DEPTH[one.role], budget)
+    return cachewalk.Found()
+
+
+def _counted(one: Place, walked: Optional[cachewalk.Found]) -> Place:
+    if walked is None or not one.exists:
+        return one
+    return replace(one, files=walked.files, newest=walked.newest, cut=walked.cut)
+
+
+def weight_files(root: str, opened: Open, views: Mapping[int, inside.Inside]) -> List[WeightFile]:
+    """Weight files that members have open, with the place that they have read to."""
+    found = []
+    for path, users in sorted(opened.items()):
+        if not checkpoints.WEIGHTS.search(path):
+            continue
+        for pid, number in users:
+            info = text_or_none(f"{root}/{pid}/fdinfo/{number}", 4096) or ""
+            words = next((line.split() for line in info.splitlines() if line.startswith("pos:")), [])
+            position = int(words[1]) if len(words) == 2 and words[1].isdigit() else None
+            found.append(WeightFile(pid, path, position, _size(views.get(pid), path)))
+    return found[:WEIGHT_FILES]
+
+
+def _size(view: Optional[inside.Inside], path: str) -> Optional[int]:
+    if view is None:
+        return None
+    try:
+        return os.lstat(view.outer(view.real(path))).st_size
+    except OSError:
+        return None
+
+
+def _locks(
+    root: str,
+    members: Mapping[int, Process],
+    found: List[Tuple[inside.Inside, Place, cachewalk.Found]],
+    opened: Open,
+) -> List[LockFile]:
+    ours = os.readlink("/proc/self/ns/pid")
+    alike = all(one.pid_ns is None or f"pid:[{one.pid_ns}]" == ours for one in members.values())
+    host = os.uname().nodename if alike else None
+    kernel: Optional[Dict[int, List[filelocks.Line]]] = {} if alike else None
+    if kernel is not None:
+        try:
+            for line in filelocks.parse(filelocks.read_lines(root)):
+                kernel.setdefault(line.inode, []).append(line)
+        except OSError:
+            kernel = None
+    rows: Dict[str, LockFile] = {}
+    for view, one, walked in found:
+        for path, seen in walked.locks:
+            users = tuple(sorted({pid for pid, _ in opened.get(path, ())}))
+            rows.setdefault(path, cachewalk.lock_file(view, one.role, path, seen, kernel, users, host))
+    return sorted(rows.values(), key=lambda one: (not one.locked, not one.pids, -one.changed))
+
+
+def _bounded(rows: Sequence[object], unseen: List[Unseen]) -> Sequence[object]:
+    if len(rows) > cachewalk.LOCKS:
+        unseen.append(Unseen("storage", "skipped", f"{len(rows)} files, the first {cachewalk.LOCKS} are given"))
+    return rows[: cachewalk.LOCKS]

@@ -1,0 +1,243 @@
+"""What a launch has on file systems: real folders, downloads, locks of living and dead processes, mounts."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fuse import private_mounts, silent_mount
+from process_of import end, process_of, until
+
+from hangdoc.codec import convert
+from hangdoc.model.plain import to_plain
+from hangdoc.model.sample import Storage, Unseen
+from hangdoc.probes import cachewalk, environ, storage
+
+WAIT = "import sys, time; sys.stdout.write('on'); sys.stdout.flush(); time.sleep(100)"
+
+
+def look(pid: int, unseen: list[Unseen] | None = None) -> Storage:
+    said: list[Unseen] = [] if unseen is None else unseen
+    member = process_of(pid)
+    member = type(member)(**{**vars(member), "env": environ.read("/proc", pid, said)})
+    parts: dict[str, Any] = {}
+    for name, value in storage.read("/proc", {pid: member}, said):
+        parts[name] = to_plain(value)
+    return convert(parts, Storage)
+
+
+@contextmanager
+def server(*words: str, code: str = WAIT, **env: str | Path) -> Iterator[int]:
+    """A process with these arguments and no environment but this one."""
+    child = subprocess.Popen(
+        [sys.executable, "-S", "-c", code, *words],
+        env={name: str(value) for name, value in env.items()},
+        stdout=subprocess.PIPE,
+        stdin=subprocess.PIPE,
+    )
+    try:
+        assert child.stdout is not None
+        assert child.stdout.read(2) == b"on"
+        yield child.pid
+    finally:
+        end(child)
+
+
+def checkpoint(folder: Path, *, shards: int, there: int, size: int = 1000) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    names = [f"model-{number:05}-of-{shards:05}.safetensors" for number in range(1, shards + 1)]
+    table = {f"layer.{number}": name for number, name in enumerate(names)}
+    index = {"metadata": {"total_size": shards * size}, "weight_map": table}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    for name in names[:there]:
+        (folder / name).write_bytes(b"x" * size)
+    return folder
+
+
+def test_a_checkpoint_against_its_index(tmp_path: Path) -> None:
+    model = checkpoint(tmp_path / "model", shards=4, there=3)
+    (model / "pytorch_model.bin").write_bytes(b"not loaded")
+    with server("--model-path", str(model), HOME=tmp_path) as pid:
+        (found,) = look(pid).checkpoints or ()
+    assert (found.name, found.format, found.files, found.bytes) == (str(model), "safetensors", 3, 3000)
+    assert (found.expected_files, found.expected_bytes, found.missing) == (4, 4000, 1)
+    assert found.missing_names == ("model-00004-of-00004.safetensors",)
+
+
+def test_a_hub_name_is_the_snapshot_in_the_cache(tmp_path: Path) -> None:
+    top = tmp_path / "hf/hub/models--org--name"
+    blobs = top / "blobs"
+    blobs.mkdir(parents=True)
+    (blobs / "aa").write_bytes(b"x" * 700)
+    snapshot = checkpoint(top / "snapshots/abc", shards=2, there=0)
+    (snapshot / "model-00001-of-00002.safetensors").symlink_to("../../blobs/aa")
+    (snapshot / "model-00002-of-00002.safetensors").symlink_to("../../blobs/bb")  # leads nowhere yet
+    (top / "refs").mkdir()
+    (top / "refs/main").write_text("abc")
+    (blobs / "bb.1234.incomplete").write_bytes(b"x" * 300)
+    with server("serve", "org/name", HOME=tmp_path, HF_HOME=tmp_path / "hf") as pid:
+        found = look(pid)
+    (one,) = found.checkpoints or ()
+    assert (one.path, one.name, one.bytes, one.missing) == (str(snapshot), "org/name", 700, 1)
+    (partial,) = found.partials or ()
+    assert (partial.path, partial.bytes, partial.repository) == (str(blobs / "bb.1234.incomplete"), 300, "org/name")
+    assert ("model", str(snapshot)) in {(place.role, place.path) for place in found.places or ()}
+
+
+def test_a_download_grows_and_its_writer_is_named(tmp_path: Path) -> None:
+    blobs = tmp_path / "hub/models--o--m/blobs"
+    blobs.mkdir(parents=True)
+    code = (
+        "import sys, time; f = open(sys.argv[2], 'wb', buffering=0); f.write(b'x' * 10);"
+        "sys.stdout.write('on'); sys.stdout.flush(); sys.stdin.read(1); f.write(b'x' * 90); time.sleep(100)"
+    )
+    path = blobs / "cc.incomplete"
+    child = subprocess.Popen(
+        [sys.executable, "-S", "-c", code, "--writes", str(path)],
+        env={"HOME": str(tmp_path), "HF_HUB_CACHE": str(tmp_path / "hub")},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert child.stdout is not None
+        assert child.stdin is not None
+        assert child.stdout.read(2) == b"on"
+        (before,) = look(child.pid).partials or ()
+        assert (before.bytes, before.pids) == (10, (child.pid,))
+        child.stdin.write(b"g")
+        child.stdin.flush()
+        until(lambda: path.stat().st_size == 100)
+        (after,) = look(child.pid).partials or ()
+        assert after.bytes == 100
+        assert after.changed >= before.changed
+    finally:
+        end(child)
+
+
+def test_lock_files_tell_who_holds_them(tmp_path: Path) -> None:
+    held = tmp_path / ".cache/flashinfer/0.6/90a/tmp/op.lock"
+    left = tmp_path / ".cache/torch_extensions/py311/op/lock"
+    soft = tmp_path / "hub/.locks/models--o--m/etag.lock"
+    for path in (held, left, soft):
+        path.parent.mkdir(parents=True)
+        path.touch()
+    (tmp_path / "hub/models--o--m").mkdir()
+    os.utime(left, (1_000_000_000, 1_000_000_000))
+    gone = subprocess.Popen([sys.executable, "-S", "-c", ""])
+    gone.wait()
+    soft.write_text(f"{gone.pid}\n{os.uname().nodename}\n")
+    code = (
+        "import fcntl, sys, time; f = open(sys.argv[2], 'w'); fcntl.flock(f, fcntl.LOCK_EX);"
+        "sys.stdout.write('on'); sys.stdout.flush(); time.sleep(100)"
+    )
+    with server("--holds", str(held), code=code, HOME=tmp_path, HF_HUB_CACHE=tmp_path / "hub") as pid:
+        found = {one.path: one for one in look(pid).lock_files or ()}
+    assert (found[str(held)].locked, found[str(held)].holders, found[str(held)].pids) == (True, (pid,), (pid,))
+    assert found[str(held)].role == "flashinfer"
+    assert (found[str(left)].locked, found[str(left)].size, found[str(left)].changed) == (False, 0, 1_000_000_000)
+    assert (found[str(soft)].owner, found[str(soft)].owner_alive) == (gone.pid, False)
+    assert found[str(soft)].locked is False
+
+
+def test_a_lock_of_a_process_that_is_no_member_is_held_all_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "jit/lock_module_x"
+    path.parent.mkdir()
+    with path.open("w") as mine:
+        fcntl.flock(mine, fcntl.LOCK_EX)
+        with server(HOME=tmp_path, AITER_JIT_DIR=path.parent) as pid:
+            (found,) = [one for one in look(pid).lock_files or () if one.path == str(path)]
+    assert (found.locked, found.holders, found.pids) == (True, (os.getpid(),), ())
+
+
+def test_compiled_files_are_counted_and_walks_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = tmp_path / "triton"
+    for number in range(30):
+        (cache / f"k{number}").mkdir(parents=True)
+        (cache / f"k{number}" / "kernel.cubin").touch()
+    with server(TRITON_CACHE_DIR=cache) as pid:
+        place = next(one for one in look(pid).places or () if one.role == "triton")
+        assert (place.files, place.cut, place.source) == (30, False, "TRITON_CACHE_DIR")
+        assert place.newest is not None
+        assert abs(place.newest - time.time()) < 60
+        monkeypatch.setattr(cachewalk, "PLACE_ENTRIES", 40)
+        place = next(one for one in look(pid).places or () if one.role == "triton")
+        assert place.cut
+        assert place.files is not None
+        assert place.files < 30
+
+
+def test_weight_files_that_are_read_tell_how_far(tmp_path: Path) -> None:
+    model = checkpoint(tmp_path / "m", shards=1, there=1, size=5000)
+    shard = next(model.glob("*.safetensors"))
+    code = (
+        "import sys, time; f = open(sys.argv[2], 'rb', buffering=0); f.read(1234);"
+        "sys.stdout.write('on'); sys.stdout.flush(); time.sleep(100)"
+    )
+    with server("--file", str(shard), code=code, HOME=tmp_path) as pid:
+        (found,) = look(pid).weights or ()
+    assert (found.pid, found.path, found.position, found.size) == (pid, str(shard), 1234, 5000)
+
+
+@pytest.mark.root
+def test_the_file_system_of_a_place_is_told(tmp_path: Path) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    with private_mounts(libc):
+        if libc.mount(b"small", bytes(tmp_path), b"tmpfs", 0, b"size=1m,nr_inodes=100") != 0:
+            pytest.skip("no tmpfs can be mounted here")
+        try:
+            (tmp_path / "big").write_bytes(b"x" * (1 << 19))
+            (tmp_path / "link").symlink_to(tmp_path / "cache")
+            with server(HOME="/nonexistent", VLLM_CACHE_ROOT=tmp_path / "link") as pid:
+                place = next(one for one in look(pid).places or () if one.role == "vllm-cache")
+        finally:
+            libc.umount2(bytes(tmp_path), 2)
+    assert (place.mount, place.kind, place.device, place.remote) == (str(tmp_path), "tmpfs", "small", False)
+    assert (place.exists, place.answers, place.total, place.inodes) == (False, True, 1 << 20, 100)
+    assert place.free == 1 << 19
+    assert place.inodes_free is not None
+    assert place.inodes_free < 100
+
+
+@pytest.mark.root
+def test_links_are_followed_as_the_member_sees_them(tmp_path: Path) -> None:
+    """In a root of its own `/models` leads to a folder that has another meaning outside."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "models").symlink_to("/real")
+    checkpoint(tmp_path / "real", shards=1, there=1)
+    code = "import os, sys, time; os.chroot(sys.argv[1]); os.chdir('/'); " + WAIT
+    with server(str(tmp_path), "--model", "/models", code=code, HOME="/") as pid:
+        (found,) = look(pid).checkpoints or ()
+    assert (found.path, found.files) == ("/real", 1)
+
+
+def test_a_silent_file_system_is_not_touched(tmp_path: Path) -> None:
+    with silent_mount(tmp_path) as point:
+        with server("--model-path", str(point / "m"), HOME=point, TMPDIR="/") as pid:
+            unseen: list[Unseen] = []
+            began = time.monotonic()
+            found = look(pid, unseen)
+            assert time.monotonic() - began < 3.0
+        model = next(one for one in found.places or () if one.role == "model")
+        assert (model.answers, model.kind, model.mount, model.total) == (False, "fuse", str(point), None)
+        assert "timed-out" in {one.reason for one in unseen}
+    until(_reaped)
+
+
+def _reaped() -> bool:
+    """The prober that got stuck ends with the mount."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return True
+    return False
