@@ -122,7 +122,7 @@ def _summary(view: View, judgement: Judgement, pictures: Sequence[Picture]) -> s
         one = judgement.culprits[0]
         who = f"{one.member.label} (pid {one.member.pid})"
         others = f" and {len(judgement.culprits) - 1} more like it" if len(judgement.culprits) > 1 else ""
-        frame = one.stack.frames[0] if one.stack and one.stack.frames else None
+        frame = one.frame
         where = f", in {frame.function} ({frame.short or frame.file}:{frame.line})" if frame else ""
         wait = (
             f"; {victims} other{'s' if victims > 1 else ''} wait{'s' if victims == 1 else ''} for it" if victims else ""
@@ -226,7 +226,7 @@ def _health(view: View, port: int) -> str | None:
 
 
 def _culprit(view: View, one: Picture, judgement: Judgement, edges: Sequence[Edge]) -> r.Culprit:
-    frame = one.stack.frames[0] if one.stack and one.stack.frames else None
+    frame = one.frame
     place = r.Place(frame.file, frame.line, frame.function) if frame else None
     return r.Culprit(
         view.launch.host, one.member.pid, one.tid, one.nstid, one.member.role, str(one.member.rank), one.phase or judgement.phase,
@@ -260,7 +260,5 @@ def _groups(pictures: Sequence[Picture]) -> dict[int, int]:
     numbers: dict[tuple[object, ...], int] = {}
     groups = {}
     for one in pictures:
-        frame = one.stack.frames[0] if one.stack and one.stack.frames else None
-        shape = (one.member.role, one.phase, one.mechanism, frame and (frame.file, frame.function))
-        groups[one.member.pid] = numbers.setdefault(shape, len(numbers) + 1)
+        groups[one.member.pid] = numbers.setdefault(one.shape, len(numbers) + 1)
     return groups

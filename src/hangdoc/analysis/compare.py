@@ -105,7 +105,7 @@ def familiar(view: View, one: Picture) -> str:
     beside = view.beside
     if beside is None or one.phase is None:
         return ""
-    function = one.stack.frames[0].function if one.stack and one.stack.frames else ""
+    function = one.frame.function if one.frame else ""
     signature = WaitSignature(one.member.role, one.phase, one.mechanism, function)
     if not function or signature not in beside.baseline.waits:
         return ""

@@ -192,16 +192,12 @@ def _both_mismatch(one: Picture, other: Picture) -> bool:
 def culprits_of(needed: Sequence[Picture], behind: Picture) -> list[Picture]:
     """The member furthest behind, with those whose picture is the same: the same phase, mechanism and innermost function."""
 
-    def shape(one: Picture) -> tuple[object, ...]:
-        frame = one.stack.frames[0] if one.stack and one.stack.frames else None
-        return (one.phase, one.mechanism, one.member.role, frame and (frame.file, frame.function))
-
     same = [
         one
         for one in needed
         if one.moving is False
         and one.idle == behind.idle
-        and (shape(one) == shape(behind) or _both_mismatch(one, behind))
+        and (one.shape == behind.shape or _both_mismatch(one, behind))
     ]
     return [behind, *(one for one in same if one is not behind)]
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from ..engines.meanings import Meaning
 from ..engines.profile import PhaseSpec, Profile
 from ..model.launch import Launch, Member
-from ..model.sample import Socket, Stack
+from ..model.sample import Frame, Socket, Stack
 from ..model.words import ROLES, Mechanism, Phase
 from .history import History
 from .loading import Loads
@@ -37,6 +38,17 @@ class Picture:
     victim: bool = False  # it waits for another needed member, so it is not where the chain ends
     definite: bool = False  # a fact that no waiting cures, not yet said to be stable
     channels: tuple[str, ...] = ()  # what moved
+
+    @property
+    def frame(self) -> Frame | None:
+        """The innermost Python frame of its stack."""
+        return self.stack.frames[0] if self.stack and self.stack.frames else None
+
+    @property
+    def shape(self) -> tuple[Hashable, ...]:
+        """What members that do the same have in common: role, phase, mechanism and innermost function."""
+        frame = self.frame
+        return (self.member.role, self.phase, self.mechanism, frame and (frame.file, frame.function))
 
     @property
     def for_members(self) -> bool:

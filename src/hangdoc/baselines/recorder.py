@@ -129,7 +129,7 @@ class Recorder:
         for one in self.diagnosis.pictures():
             still = one.victim or one.idle or one.moving is False
             if still and one.member.needed and one.phase and len(self._waits) < WAITS:
-                function = one.stack.frames[0].function if one.stack and one.stack.frames else ""
+                function = one.frame.function if one.frame else ""
                 self._waits.setdefault(WaitSignature(one.member.role, one.phase, one.mechanism, function))
 
     def ready_s(self) -> float | None:

@@ -16,7 +16,7 @@ from ..model.report import Report
 from ..report import terminal
 from ..session import deep as session_deep
 from ..session import target
-from ..session.casefile import CASE_SCHEMA, CaseWriter, Header
+from ..session.casefile import CaseWriter
 from ..session.look import Look, Options
 from . import exits, screen
 from .good import baselines_of
@@ -97,7 +97,7 @@ def _look(pid: int | None, options: Options, save: Path | None, *, live: bool, d
             first = target.scan(channel)
             launch = target.choose(channel, first, pid)
             if save:
-                case = open_case(save, Header(CASE_SCHEMA, __version__, first.at, launch.root, launch.host))
+                case = open_case(save, first, launch)
             left = max(1.0, options.timeout_s - (time.monotonic() - started))
             look = Look(channel, launch, first, replace(options, timeout_s=left), case)
             _follow(look, live=live)

@@ -8,7 +8,10 @@ from typing import Annotated
 
 import typer
 
-from ..session.casefile import CaseWriter, Header
+from .. import __version__
+from ..model.launch import Launch
+from ..model.sample import Sample
+from ..session.casefile import CASE_SCHEMA, CaseWriter, Header
 from . import exits
 
 
@@ -59,10 +62,10 @@ def existing(logs: list[str]) -> tuple[str, ...]:
     return tuple(logs)
 
 
-def open_case(path: Path, header: Header) -> CaseWriter:
-    """A new case file. Raises Stop with what is wrong with the path."""
+def open_case(path: Path, first: Sample, launch: Launch) -> CaseWriter:
+    """A new case file for a launch, first seen in `first`. Raises Stop with what is wrong with the path."""
     try:
-        return CaseWriter(path, header)
+        return CaseWriter(path, Header(CASE_SCHEMA, __version__, first.at, launch.root, launch.host))
     except FileExistsError:
         raise exits.Stop(
             f"{path} exists already", "a case is never overwritten: choose another name", exits.USAGE

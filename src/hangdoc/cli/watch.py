@@ -10,13 +10,11 @@ from pathlib import Path
 
 import typer
 
-from .. import __version__
 from ..hosts.channel import ChannelError
 from ..hosts.local import LocalChannel
 from ..model.report import Report
 from ..model.watching import Event, Moment
 from ..session import target
-from ..session.casefile import Header
 from ..session.child import CannotStart, Child, default_log
 from ..session.comparing import Baselines
 from ..session.ending import end_launch
@@ -135,9 +133,7 @@ class _Session:
             first = target.scan(channel)
             launch = target.choose(channel, first, self.child.pid if self.child else self.named)
             if self.save:
-                case = open_case(
-                    Path(self.save), Header("hangdoc.case/1", __version__, first.at, launch.root, launch.host)
-                )
+                case = open_case(Path(self.save), first, launch)
             # The command's log is named, too: once it has ended, no descriptor tells of it.
             logs = (str(self.child.log),) if self.child else (self.log,) if self.log else ()
             options = WatchOptions(

@@ -106,8 +106,8 @@ def _version(pids: Iterable[int], processes: Mapping[int, Process], profile: Pro
     return None
 
 
-def _head(args: Mapping[str, str], profile: Profile) -> bool:
-    return "headless" not in args and number(args, profile.sizes.get("node", "node-rank"), 0) == 0
+def _head(args: Mapping[str, str]) -> bool:
+    return "headless" not in args and number(args, "node-rank", 0) == 0
 
 
 def _port(args: Mapping[str, str], profile: Profile) -> int | None:
@@ -134,7 +134,7 @@ def _launch(root: int, profile: Profile, sample: Sample, below: list[int]) -> La
         args=args,
         version=_version(pids, processes, profile),
         port=_port(args, profile),
-        head=_head(args, profile),
+        head=_head(args),
         wrappers=_wrappers(root, processes, profile),
     )
 

@@ -105,5 +105,4 @@ class Profile:
     untitled: dict[Role, Role] = field(default_factory=dict)  # role of parent -> role of an untitled Python child
     root_role: Role = "launcher"
     flags: tuple[str, ...] = ()  # arguments that take no value, as far as a value could be taken for one
-    sizes: dict[str, str] = field(default_factory=dict)  # tp pp dp nodes node -> the argument that says it
     wrappers: tuple[str, ...] = ()  # programs that start others and wait for them

@@ -98,11 +98,10 @@ def _env_rank(process: Process) -> Rank:
     return Rank(world=int(value)) if value.isdecimal() and value.isascii() else Rank()
 
 
-def _sizes(profile: Profile, args: Mapping[str, str]) -> tuple[int, int, int, int, int]:
-    def size(name: str, default: int) -> int:
-        return number(args, profile.sizes.get(name, name), default)
-
-    return size("tp", 1), size("pp", 1), size("dp", 1), max(size("nodes", 1), 1), size("node", 0)
+def _sizes(args: Mapping[str, str]) -> tuple[int, int, int, int, int]:
+    """TP, PP and DP sizes, number of nodes and this node's rank: both engines name these arguments alike."""
+    tp, pp, dp = (number(args, f"{kind}-parallel-size", 1) for kind in ("tensor", "pipeline", "data"))
+    return tp, pp, dp, max(number(args, "nnodes", 1), 1), number(args, "node-rank", 0)
 
 
 def _place(index: int, tp: int, pp: int, nodes: int, node: int) -> Rank:
@@ -118,7 +117,7 @@ def _expected(profile: Profile, parent: Role, args: Mapping[str, str]) -> list[t
     role = profile.untitled.get(parent)
     if role is None and parent not in _PARENTS:
         return None
-    tp, pp, dp, nodes, node = _sizes(profile, args)
+    tp, pp, dp, nodes, node = _sizes(args)
     local = min(max(tp * pp // nodes, 1), _LOCAL_BOUND)
     ranks = [_place(index, tp, pp, nodes, node) for index in range(local)]
     if profile.engine == "sglang" and parent == "launcher":

@@ -52,7 +52,7 @@ def plan(judgement: Judgement, pictures: Sequence[Picture]) -> list[Step]:
 
 
 def _shape(one: Picture) -> tuple[object, ...]:
-    frame = one.stack.frames[0] if one.stack and one.stack.frames else None
+    frame = one.frame
     return one.member.role, one.phase, one.mechanism, frame and (frame.file, frame.function)
 
 
