@@ -64,6 +64,9 @@ def paced(view: View) -> list[tuple[Pace, ProgressRow]]:
         if load.pace.done >= _LEAST_BYTES and pid in members:
             limit = _limit(view, view.history.tracks.get(pid))
             found.append((load.pace, _row(load.pace, members[pid].label, limit, now)))
+    fetched = view.loads.download
+    if fetched.done and fetched.points:
+        found.append((fetched, _row(fetched, "", "", now)))
     return found
 
 

@@ -92,7 +92,7 @@ class Diagnosis:
         launch = self.history.launch or found
         self._logbook.add(sample, launch, launch.version)
         ids = tuple(spec.id for spec in self.order())
-        self._loads.add(launch, self.history.tracks, self._logbook, ids, sample.at, 0)
+        self._loads.add(launch, self.history, self._logbook, ids, sample)
 
     def read_log(self, launch: Launch, sample: Sample) -> None:
         """Take in a log of a launch of which nothing else is left."""
@@ -110,6 +110,10 @@ class Diagnosis:
         if self._logbook is None or not self._logbook.states or first is None:
             return None
         return self._logbook.grew_at() or first.mono
+
+    def fetching(self) -> bool:
+        """Whether something was being downloaded when file systems were last looked at."""
+        return bool(self._loads.download.points)
 
     def pictures(self) -> list[Picture]:
         """What every member that was seen is doing."""

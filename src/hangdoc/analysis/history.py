@@ -51,7 +51,7 @@ class History:
         self.sockets: list[Socket] = []
         self.file_locks: list[FileLock] = []
         self.rings: list[Ring] = []
-        self.storage: Storage | None = None
+        self.storage = Storage()  # each part as last seen
         self.unseen: dict[tuple[object, ...], Unseen] = {}
         self.health: dict[int, tuple[float, int | None, str]] = {}  # port -> instant, status, detail
         self.health_silent_since: dict[int, float] = {}
@@ -103,7 +103,9 @@ class History:
             self.sockets = sample.sockets
         if "fds" in sample.probes:
             self.file_locks, self.rings = sample.file_locks, sample.rings
-        self.storage = sample.storage or self.storage
+        if sample.storage is not None:
+            self.storage = replace(self.storage, **{k: v for k, v in vars(sample.storage).items() if v is not None})
+            self._downloads(sample)
         self.facts = sample.host_facts or self.facts
         self.first_facts = self.first_facts or self.facts
         self._note(sample)
@@ -118,6 +120,15 @@ class History:
                 self.health_silent_since.pop(answer.port, None)
             else:
                 self.health_silent_since.setdefault(answer.port, sample.mono)
+
+    def _downloads(self, sample: Sample) -> None:
+        """A file that is being downloaded and was written to just now moves those that have it open, else everybody."""
+        for partial in self.storage.partials or ():
+            ago = max(0.0, sample.at - partial.changed)
+            for pid in partial.pids or self.tracks:
+                if pid in self.tracks and ago < floors.STILL_S:
+                    moved = self.tracks[pid].moved
+                    moved["download"] = max(moved.get("download", 0.0), sample.mono - ago)
 
     def attach(self, sample: Sample) -> None:
         """Take what a tool of --deep told. It is no look: the judgement stays that of the window before, and another

@@ -1,24 +1,34 @@
-"""Weight bytes of each rank, counted while it loads them. Pure.
+"""Bytes that a start waits for: weights of each rank, counted while it loads them, and downloads. Pure.
 
-Three counters tell of it, and each misses something: `read_bytes` is what came from storage (nothing when the page cache
+Three counters tell of weights, and each misses something: `read_bytes` is what came from storage (nothing when the page cache
 has it), `rchar` what read calls gave (nothing of mapped files), `RssFile` how much of mapped files is resident (it falls
 when a file is unmapped, so that only growth is added up). The largest of the three since the load began is taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..model.launch import Launch
+from ..model.sample import Sample
 from ..model.words import Phase, Role
+from .history import History
 from .logbook import Logbook
 from .pace import Pace
-from .tracks import Tick, Track
+from .tracks import Tick
 
 _LOADERS: tuple[Role, ...] = ("worker", "scheduler", "engine-core")
 _PHASES: tuple[Phase, ...] = ("model-init", "weight-load")
 _EVERY_S = 1.5  # looks that follow closer are one step
+_DOWNLOAD_S = 60.0  # an unfinished file that was not written to for so long was left so
+_WHOLE = (
+    "auto",
+    "safetensors",
+    "pt",
+    "hf",
+    "npcache",
+    "mistral",
+)  # load formats in which each rank goes through all files
 
 
 @dataclass
@@ -46,22 +56,17 @@ class Loading:
 
 @dataclass
 class Loads:
-    """The loads of all ranks."""
+    """What comes in: the weights of all ranks, and the download of the checkpoint."""
 
     by_pid: dict[int, Loading] = field(default_factory=dict)
+    download: Pace = field(default_factory=lambda: Pace("download", unit="B"))
 
-    def add(
-        self,
-        launch: Launch,
-        tracks: Mapping[int, Track],
-        book: Logbook,
-        phases: tuple[Phase, ...],
-        wall: float,
-        total: int,
-    ) -> None:
-        """Look at every rank that its own log lines put into its load."""
+    def add(self, launch: Launch, history: History, book: Logbook, phases: tuple[Phase, ...], sample: Sample) -> None:
+        """Look at every rank that its own log lines put into its load, and at files that are being downloaded."""
+        if sample.storage is not None:
+            self._fetch(history, sample)
         for pid, member in launch.members.items():
-            track, written = tracks.get(pid), book.by_member.get(pid)
+            track, written = history.tracks.get(pid), book.by_member.get(pid)
             if track is None or written is None or not track.ticks or member.role not in _LOADERS:
                 continue
             tick, phase = track.ticks[-1], written.phase(phases)
@@ -69,6 +74,26 @@ class Loads:
             if phase in _PHASES and known is None:
                 self.by_pid[pid] = Loading(tick, tick)
             elif phase in _PHASES and known is not None and tick.at > known.last.at:
-                known.add(tick, wall, total)
+                known.add(tick, sample.at, weights_of(launch, history))
             elif phase not in _PHASES and known is not None:
                 del self.by_pid[pid]  # it has them
+
+    def _fetch(self, history: History, sample: Sample) -> None:
+        partials = history.storage.partials or ()
+        fresh = [one for one in partials if sample.at - one.changed < _DOWNLOAD_S]
+        if not fresh:
+            self.download = Pace("download", unit="B")
+            return
+        whole = max(history.storage.checkpoints or (), key=lambda one: one.expected_bytes or 0, default=None)
+        # A file that is filled at several places has its full length from the beginning.
+        done = sum(min(one.bytes, one.allocated) for one in partials) + (whole.bytes if whole else 0)
+        total = (whole.expected_bytes or 0) if whole else 0
+        self.download.add(sample.mono, done, total if total > done else 0, max(one.changed for one in fresh))
+
+
+def weights_of(launch: Launch, history: History) -> int:
+    """Bytes that each rank has to go through: the largest checkpoint that is named. 0 where that is not known, or where ranks
+    divide the files among themselves."""
+    if launch.args.get("load-format", "auto") not in _WHOLE or "pipeline-parallel-size" in launch.args:
+        return 0
+    return max((one.expected_bytes or one.bytes for one in history.storage.checkpoints or ()), default=0)

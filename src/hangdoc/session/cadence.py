@@ -20,6 +20,7 @@ EARLY_HEALTH_S = 15.0  # before the port can be open
 FRESH_S = 9.0  # a member that has just become still: its threads every tick, until a definite fact could be stable
 STACKS_S = 4.0  # of who is behind, or spends CPU that no counter explains: three looks in any window of judging
 SELDOM_S = 30.0  # file systems: downloads, weights, lock files
+FETCH_S = 10.0  # the same while something is being downloaded: its growth is progress
 CALM_S = 30.0  # threads and stacks of others that are still
 AROUND_S = 60.0  # descriptors and sockets of everybody
 SURROUNDINGS_S = 5.0  # host facts, and the descriptors of who is behind and still
@@ -81,11 +82,12 @@ class Cadence:
         *,
         near: bool = True,
         grown: float | None = None,
+        fetching: bool = False,
     ) -> Plan:
         """What to ask at `now`.
 
         `behind`: who the launch waits for; `pending`: whose definite facts must prove stable; `near`: the port may be
-        open by now; `grown`: when a log last grew.
+        open by now; `grown`: when a log last grew; `fetching`: something is being downloaded.
         """
         alive = [pid for pid in needed if pid in tracks and tracks[pid].gone is None and tracks[pid].died is None]
         probes = ["processes", *self._around(now, behind, pending, near=near, grown=grown)]
@@ -95,7 +97,7 @@ class Cadence:
         elif not self._packages and tracks:  # not at first: reading them takes longer than all else
             self._packages = True
             probes.append("packages")
-        elif now - self._seldom_at >= SELDOM_S and tracks:
+        elif now - self._seldom_at >= (FETCH_S if fetching else SELDOM_S) and tracks:
             self._seldom_at = now
             probes.append("storage")
         looked = {pid for pid in alive if now - self.still.get(pid, now - FRESH_S - 1) <= FRESH_S}

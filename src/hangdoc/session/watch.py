@@ -113,7 +113,14 @@ class Watch:
         behind = self.judgement.behind.member.pid if self.judgement.behind else None
         pending = [one.member.pid for one in self.judgement.pending]
         plan = self.cadence.plan(
-            now, history.tracks, needed, behind, pending, near=self._near(), grown=self.diagnosis.grown_at()
+            now,
+            history.tracks,
+            needed,
+            behind,
+            pending,
+            near=self._near(),
+            grown=self.diagnosis.grown_at(),
+            fetching=self.diagnosis.fetching(),
         )
         self.look.ask(plan.probes, _DEADLINE_S, (), plan.thread_pids, plan.stack_pids, plan.wait_pids)
         history = self.diagnosis.history  # another one when an engine was recognised

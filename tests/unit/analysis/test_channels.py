@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hangdoc.analysis.loading import Loading
 from hangdoc.analysis.tracks import Tick
 from hangdoc.model.report import ProgressRow, Report
-from hangdoc.model.sample import Cgroup, Io
+from hangdoc.model.sample import Cgroup, Checkpoint, Io, Partial, Storage
 
 from .world import BARRIER, FACTS, HOOK, INIT, LOAD, ROOT, TP0, TP1, WALL, World, look, process, stack, waiting
 
@@ -183,3 +183,59 @@ def test_the_root_has_no_weights() -> None:
         here.bend(ROOT, io=replace(IO, read_bytes=50 * MB * second))
 
     assert not [one for one in look(world, 6, move).report("0").progress if one.channel.startswith("weights")]
+
+
+def test_weights_against_the_size_of_the_checkpoint_have_a_time_left() -> None:
+    world = loading_world()
+    world.storage = Storage(checkpoints=(Checkpoint("/models/m", bytes=2100 * MB, expected_bytes=2000 * MB),))
+
+    def move(here: World, second: int) -> None:
+        here.bend(TP1, rss_file=50 * MB * second, io=IO)
+
+    weights = row(look(world, 21, move).report("0"), "weights read of scheduler TP1")
+    assert weights.total == 2000 * MB
+    assert weights.eta_s == pytest.approx(20.0, rel=0.1)
+
+
+@pytest.mark.parametrize("changes", [("--load-format", "fastsafetensors"), ("--pp-size", "2")])
+def test_ranks_that_divide_the_files_have_no_known_end(changes: tuple[str, str]) -> None:
+    world = loading_world()
+    world.storage = Storage(checkpoints=(Checkpoint("/models/m", bytes=2100 * MB),))
+    world.bend(ROOT, cmdline=(*(world.processes[ROOT].cmdline or ()), *changes))
+
+    def move(here: World, second: int) -> None:
+        here.bend(TP1, rss_file=50 * MB * second, io=IO)
+
+    weights = row(look(world, 11, move).report("0"), "weights read of scheduler TP1")
+    assert (weights.total, weights.eta_s) == (None, None)
+
+
+def downloading(second: int, *, left: bool = False) -> Storage:
+    changed = WALL - 4000 if left else WALL + second
+    partial = Partial("/hub/x.incomplete", 4000 * MB, 100 * MB * second, changed, "org/m")
+    return Storage(
+        checkpoints=(Checkpoint("/models/m", bytes=500 * MB, expected_bytes=5000 * MB),), partials=(partial,)
+    )
+
+
+def test_a_download_is_progress_and_has_a_time_left() -> None:
+    world = World()
+
+    def move(here: World, second: int) -> None:
+        if second % 5 == 0:
+            here.storage = downloading(second)
+
+    report = look(world, 21, move).report("0")
+    assert report.verdict == "progressing"
+    download = next(one for one in report.progress if one.channel == "download")
+    assert (download.done, download.total) == (2500 * MB, 5000 * MB)
+    assert download.eta_s == pytest.approx(25.0, rel=0.1)
+    assert report.clocks.since_progress_s == 0.0
+
+
+def test_an_unfinished_file_that_was_left_there_is_no_download() -> None:
+    world = World()
+    world.storage = downloading(3, left=True)
+    report = look(world, 16).report("0")
+    assert report.verdict == "suspect"
+    assert not [one for one in report.progress if one.channel.startswith("download")]

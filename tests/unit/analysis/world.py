@@ -18,6 +18,7 @@ from hangdoc.model.sample import (
     Sample,
     Socket,
     Stack,
+    Storage,
     Thread,
 )
 
@@ -94,6 +95,7 @@ class World:
         }
         self.log = ""
         self.mtime = WALL - 60
+        self.storage: Storage | None = None
         self.sockets: list[Socket] = []
         self.health: list[Health] = []
         self.facts = FACTS
@@ -133,7 +135,7 @@ class World:
         return Sample(
             "box", WALL + at, BOOT + at, BOOT + at, ("processes", "threads", "fds", "stacks", "logs", "health"),
             dict(self.processes), list(self.sockets), logs, list(self.health), self.facts, unseen=list(self.unseen),
-            file_locks=list(self.file_locks),
+            file_locks=list(self.file_locks), storage=self.storage,
         )  # fmt: skip
 
 

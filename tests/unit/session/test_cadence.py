@@ -11,7 +11,7 @@ from hangdoc.analysis import floors
 from hangdoc.analysis.tracks import ThreadTrack, Tick, Track
 from hangdoc.model.launch import Member
 from hangdoc.model.sample import Process
-from hangdoc.session.cadence import CALM_S, HEALTH_S, STACKS_S, THREADS_S, Cadence, Plan
+from hangdoc.session.cadence import CALM_S, FETCH_S, HEALTH_S, SELDOM_S, STACKS_S, THREADS_S, Cadence, Plan
 
 A, B = 1, 2
 
@@ -128,3 +128,16 @@ def test_without_stacks_none_are_asked() -> None:
     hand = Hand()
     hand.cadence.stacks = False
     assert not any(hand.second(behind=A).stack_pids for _ in range(20))
+
+
+def test_downloads_are_looked_at_more_often() -> None:
+    def asked(*, fetching: bool) -> int:
+        hand, found = Hand(), 0
+        for _ in range(120):
+            plan = hand.cadence.plan(hand.now, hand.tracks, [A, B], fetching=fetching)
+            found += "storage" in plan.probes
+            hand.now += 1.0
+        return found
+
+    assert asked(fetching=False) <= 120 / SELDOM_S + 1
+    assert asked(fetching=True) >= 120 / FETCH_S - 2
