@@ -9,6 +9,7 @@ from typing import Any
 
 from hangdoc.report import wording
 from hangdoc.report.schema import report_schema_text
+from hangdoc.rules import load, pages
 
 DOCS = Path(__file__).parents[1] / "docs"
 LISTS: dict[str, tuple[str, Mapping[Any, str]]] = {
@@ -36,18 +37,34 @@ def _words() -> Iterator[str]:
         yield from (f"| `{word}` | {said} |" for word, said in words.items())
 
 
-GENERATED = {"report.schema.json": report_schema_text, "words.md": words_text}
+def generated() -> dict[str, str]:
+    """All generated documents: name below docs/ -> text."""
+    known = load.shipped()
+    causes = {f"causes/{one.id}.md": pages.page(one) for one in known}
+    return {
+        "report.schema.json": report_schema_text(),
+        "words.md": words_text(),
+        "facts.md": pages.facts_page(),
+        "causes/README.md": pages.index(known),
+        **causes,
+    }
 
 
 def main() -> int:
-    """Write, or with --check compare. Status 1 when something was stale."""
+    """Write, or with --check compare; pages of causes that are no more are removed. Status 1 when something was stale."""
     check = "--check" in sys.argv
-    stale = [name for name, make in GENERATED.items() if not _same(DOCS / name, make())]
-    for name in stale:
+    wanted = generated()
+    stale = [name for name, text in wanted.items() if not _same(DOCS / name, text)]
+    left = [path for path in (DOCS / "causes").glob("*.md") if f"causes/{path.name}" not in wanted]
+    for name in (*stale, *(f"causes/{path.name}" for path in left)):
         print(f"docs/{name} {'is stale: make docs' if check else 'written'}")
-        if not check:
-            (DOCS / name).write_text(GENERATED[name]())
-    return int(check and bool(stale))
+    if not check:
+        (DOCS / "causes").mkdir(exist_ok=True)
+        for name in stale:
+            (DOCS / name).write_text(wanted[name])
+        for path in left:
+            path.unlink()
+    return int(check and bool(stale or left))
 
 
 def _same(path: Path, text: str) -> bool:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from ..engines import launches, lines, load, phases
 from ..engines.profile import PhaseSpec, Profile
 from ..model.deep import PAUSING
 from ..model.launch import Launch
-from ..model.report import Report
+from ..model.report import Cause, Report, UndecidedCause
 from ..model.sample import Sample
 from ..model.watching import Moment
 from ..model.words import Phase
@@ -28,6 +29,19 @@ from .view import Picture, View
 from .waits import edges_of, victims
 
 
+class Reasons(Protocol):
+    """Known causes, which are held against what was seen. They stand above this part, and so are given to it."""
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """Patterns of log lines that they ask for."""
+
+    def rows(
+        self, view: View, pictures: Sequence[Picture], edges: Sequence[Edge], judgement: Judgement
+    ) -> tuple[list[Cause], list[UndecidedCause]]:
+        """The causes that hold, and those for which facts are missing."""
+
+
 class Diagnosis:
     """Feed it the samples of one launch in order; `judgement` and `report` answer from what was fed so far.
 
@@ -40,8 +54,10 @@ class Diagnosis:
         root: int,
         profiles: Mapping[str, Profile] | None = None,
         on_line: Callable[[lines.Line, int | None, float | None, str], None] | None = None,
+        reasons: Reasons | None = None,
     ) -> None:
         self.root = root
+        self._reasons = reasons
         self._profiles = profiles if profiles is not None else load.profiles()
         self.history = History()
         self.beside: Beside | None = None  # the good starts that this one is held against
@@ -87,7 +103,7 @@ class Diagnosis:
             # What was named turned out to be an engine (or another one) after an exec: its start is told from here on.
             self.root, self.history, self._logbook, self._loads = found.root, History(), None, Loads()
         if self._logbook is None:
-            self._logbook = Logbook(self._profiles[found.engine], listener=self._on_line)
+            self._logbook = self._new_logbook(found)
         self.history.add(sample, found)
         launch = self.history.launch or found
         self._logbook.add(sample, launch, launch.version)
@@ -96,9 +112,13 @@ class Diagnosis:
 
     def read_log(self, launch: Launch, sample: Sample) -> None:
         """Take in a log of a launch of which nothing else is left."""
-        self._logbook = self._logbook or Logbook(self._profiles[launch.engine], listener=self._on_line)
+        self._logbook = self._logbook or self._new_logbook(launch)
         self.history.add(sample, launch)
         self._logbook.add(sample, launch, launch.version)
+
+    def _new_logbook(self, launch: Launch) -> Logbook:
+        asked = self._reasons.patterns if self._reasons is not None else ()
+        return Logbook(self._profiles[launch.engine], listener=self._on_line, asked=asked)
 
     def log_offsets(self) -> dict[str, int]:
         """Where the next look should read each log on."""
@@ -127,7 +147,9 @@ class Diagnosis:
         """The report on what was seen so far. `version` is hangdoc's; without `ended` it is provisional."""
         view, pictures, edges = self._seen()
         judgement = self._judged(view, pictures, edges, ended=ended)
-        return assemble(view, pictures, edges, judgement, version, mode, ended=ended)
+        return self._told(
+            view, pictures, edges, judgement, assemble(view, pictures, edges, judgement, version, mode, ended=ended)
+        )
 
     @staticmethod
     def _judged(view: View | None, pictures: list[Picture], edges: list[Edge], *, ended: bool) -> Judgement:
@@ -153,9 +175,19 @@ class Diagnosis:
         view, pictures, edges = self._seen()
         judgement = self._judged(view, pictures, edges, ended=False)
         report = assemble(view, pictures, edges, judgement, version, "live", ended=False)
+        report = self._told(view, pictures, edges, judgement, report)
         if view is None:
             return Moment(report)
         return Moment(report, timeline(view, judgement, seen), why_not_more=why_not_more(view, judgement))
+
+    def _told(
+        self, view: View | None, pictures: list[Picture], edges: list[Edge], judgement: Judgement, report: Report
+    ) -> Report:
+        """The report with the known causes in it."""
+        if view is None or self._reasons is None:
+            return report
+        causes, undecided = self._reasons.rows(view, pictures, edges, judgement)
+        return replace(report, causes=causes, undecided=[*report.undecided, *undecided])
 
     def view(self) -> View | None:
         """All that judging needs, None before the launch was recognised."""

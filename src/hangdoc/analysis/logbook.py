@@ -19,6 +19,7 @@ from .tracebacks import Tracebacks
 _TAIL = 60
 _PACES = 32  # progress bars followed for each writer
 _FATAL = 100  # lines kept that announce the end
+_SPOTS = 16  # lines kept for each pattern that somebody asks for
 _SAME = 4  # times that one mark is kept for a writer: a server that runs for hours repeats some
 _BARS = 200  # progress bars per writer
 _TEMPLATES = 20_000  # different lines remembered: more than any start prints, so the bound only serves hostile logs
@@ -47,6 +48,15 @@ class Written:
         return next((at for mark, at in self.marks if mark.phase == phase and at is not None), None)
 
 
+@dataclass(frozen=True)
+class Spot:
+    """A line that somebody asked for."""
+
+    text: str
+    pid: int | None  # of the member that wrote it, where that is known
+    at: float | None  # wall clock by the line's own time, where it carries one
+
+
 @dataclass
 class LogState:
     """One log file."""
@@ -72,6 +82,8 @@ class Logbook:
     chatter_at: float | None = None  # monotonic instant of the last line that only says "still waiting"
     # Told of every line: the line, pid of its writer, wall clock (its own time, else that of the next one), template.
     listener: Callable[[lines.Line, int | None, float | None, str], None] | None = None
+    asked: tuple[str, ...] = ()  # patterns of lines that somebody asks for
+    spotted: dict[str, list[Spot]] = field(default_factory=dict)  # such a pattern -> its first and last lines
     gaps: bool = False  # some text of a log was never read
     nspids: dict[int, int] = field(default_factory=dict)  # pid in its own namespace -> pid on the host
     _templates: set[str] = field(default_factory=set)
@@ -129,7 +141,7 @@ class Logbook:
             return
         if not first:
             state.grew_at = sample.mono
-        reader = lines.reader(self.profile, version)
+        reader = lines.reader(self.profile, version, self.asked)
         year = _year(sample.at)
         times = [lines.timestamp(line, year) for line in fresh]
         root = launch.members.get(launch.root)
@@ -156,6 +168,8 @@ class Logbook:
         shape = template(line.message)
         if self.listener is not None:
             self.listener(line, pid, at, shape)
+        for number in line.asked:
+            self._spot(self.asked[number], Spot(line.text, pid, at))
         if line.fatal and len(self.fatal) < _FATAL:
             self.fatal.append(line.text)
         if line.mark is not None and sum(one is line.mark for one, _ in written.marks) < _SAME:
@@ -175,6 +189,12 @@ class Logbook:
                 read_bar(written.paces.setdefault(shape, Pace()), line.text, line.bar, at)
         if new and seen is not None:
             written.last_new = seen
+
+    def _spot(self, pattern: str, spot: Spot) -> None:
+        kept = self.spotted.setdefault(pattern, [])
+        if len(kept) >= _SPOTS:
+            del kept[_SPOTS // 2]  # the first ones and the last ones stay
+        kept.append(spot)
 
 
 def _year(at: float) -> int:

@@ -128,7 +128,7 @@ def _main_ended(scene: Scene) -> Picture | None:
 
 def _output(scene: Scene) -> Picture | None:
     found = scene.blocked
-    if found is None or found.mechanism != "pipe-write" or not _is_output(scene.thread, scene.track.process):
+    if found is None or found.mechanism != "pipe-write" or not is_output(scene.thread, scene.track.process):
         return None
     # A reader that is only slow lets the writer run now and then, into the next write at the same place.
     still = _still_s(scene)
@@ -228,7 +228,8 @@ _QUESTIONS: tuple[Callable[[Scene], Picture | None], ...] = (
 )
 
 
-def _is_output(thread: Thread, process: Process) -> bool:
+def is_output(thread: Thread, process: Process) -> bool:
+    """Whether the first argument of its call is a descriptor of the same file as fd 1 or 2."""
     fds = process.fds or {}
     written = fds.get(thread.args[0]) if thread.args else None
     return written is not None and written.inode in {fds[n].inode for n in (1, 2) if n in fds}

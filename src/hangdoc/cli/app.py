@@ -22,6 +22,7 @@ COMMANDS: dict[str, str] = {
     "watch": "Follow a start until it is ready, hung or crashed; with -- COMMAND, start it, too.",
     "record-baseline": "Record a good start, or merge a further one.",
     "baselines": "List, show and compare the good starts on record.",
+    "causes": "List the known causes, show one, or check one of your own.",
     "ps": "List the launches found here, their roles, ranks and phase.",
     "check": "Say what can be seen here, and how to see more.",
     "report": "Render a saved case again.",

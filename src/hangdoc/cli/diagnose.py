@@ -21,8 +21,10 @@ from ..session.look import Look, Options
 from . import exits, screen
 from .good import baselines_of
 from .here import this_machine
+from .known import known_causes
 from .options import (
     BaselineOption,
+    CausesOption,
     FailOnOption,
     JsonOption,
     MarkdownOption,
@@ -48,6 +50,7 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options from the signat
         [], "--log", help="A log of the launch that hangdoc does not find by itself. Repeatable."
     ),
     baseline: BaselineOption = "auto",
+    causes: CausesOption = [],  # noqa: B006 - typer copies it
     stacks: StacksOption = Stacks.auto,
     deep: bool = typer.Option(
         False,
@@ -69,10 +72,14 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options from the signat
     if given and not (given.isascii() and given.isdigit()):
         if deep:
             raise exits.Stop("--deep looks at living processes, and this is a file")
-        report = report_of_case(Path(given), baselines_of(baseline))
+        report = report_of_case(Path(given), baselines_of(baseline), known_causes(causes))
     else:
         options = Options(
-            stacks=stacks is Stacks.auto, logs=existing(log), timeout_s=timeout, baselines=baselines_of(baseline)
+            stacks=stacks is Stacks.auto,
+            logs=existing(log),
+            timeout_s=timeout,
+            baselines=baselines_of(baseline),
+            reasons=known_causes(causes),
         )
         live = form == "text" and screen.colour()
         report = _look(int(given) if given else None, options, Path(save) if save else None, live=live, deep=deep)

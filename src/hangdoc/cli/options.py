@@ -38,6 +38,10 @@ BaselineOption = Annotated[
         help="The good start to hold it against; auto: the nearest.",
     ),
 ]
+CausesOption = Annotated[
+    list[str],
+    typer.Option("--causes", metavar="DIR", help="A folder with known causes of your own. Repeatable."),
+]
 StacksOption = Annotated[
     Stacks, typer.Option("--stacks", help="Python stacks with py-spy --nonblocking, which pauses nothing.")
 ]

@@ -5,18 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from .. import __version__
-from ..analysis.diagnosis import Diagnosis
+from ..analysis.diagnosis import Diagnosis, Reasons
 from ..model.report import Report
 from ..session import casefile
 from ..session.comparing import Baselines
 from . import exits
 
 
-def report_of_case(path: Path, baselines: Baselines | None = None) -> Report:
+def report_of_case(path: Path, baselines: Baselines | None = None, reasons: Reasons | None = None) -> Report:
     """The report of a case file. Raises Stop with what is wrong with it."""
     try:
         header, samples = casefile.read(path)
-        diagnosis = Diagnosis(header.root)
+        diagnosis = Diagnosis(header.root, reasons=reasons)
         for sample in samples:
             diagnosis.add(sample)
     except FileNotFoundError:

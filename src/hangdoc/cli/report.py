@@ -9,7 +9,8 @@ import typer
 from . import exits, screen
 from .diagnose import lost
 from .good import baselines_of
-from .options import BaselineOption, FailOnOption, JsonOption, MarkdownOption, VerboseOption
+from .known import known_causes
+from .options import BaselineOption, CausesOption, FailOnOption, JsonOption, MarkdownOption, VerboseOption
 from .replay import report_of_case
 
 
@@ -18,11 +19,12 @@ def command(
     json: JsonOption = False,
     as_markdown: MarkdownOption = False,
     baseline: BaselineOption = "auto",
+    causes: CausesOption = [],  # noqa: B006 - typer copies it
     fail_on: FailOnOption = None,
     verbose: VerboseOption = False,
 ) -> int:
     """Judge a saved case again and print its report; nothing is looked at."""
     form = screen.form_of(json=json, as_markdown=as_markdown)
-    found = report_of_case(case, baselines_of(baseline))
+    found = report_of_case(case, baselines_of(baseline), known_causes(causes))
     screen.show(found, form, verbose=verbose)
     return exits.exit_status(found.verdict, fail_on.value if fail_on else None, lost_target=lost(found))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import typer
 
+from ..analysis.diagnosis import Reasons
 from ..hosts.channel import ChannelError
 from ..hosts.local import LocalChannel
 from ..model.report import Report
@@ -23,8 +24,10 @@ from ..session.outlets import Notifier, Textfile, run_with_report
 from ..session.watch import Watch, WatchOptions
 from . import exits, screen, voices
 from .good import baselines_of
+from .known import known_causes
 from .options import (
     BaselineOption,
+    CausesOption,
     FailOnOption,
     PidOption,
     SaveOption,
@@ -72,6 +75,7 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options from the signat
         "", "--textfile", metavar="FILE", help="Keep phase, age and verdict in a file for Prometheus."
     ),
     baseline: BaselineOption = "auto",
+    causes: CausesOption = [],  # noqa: B006 - typer copies it
     stacks: StacksOption = Stacks.auto,
     timeout: float = typer.Option(
         0.0, min=0.0, help="End the watch after so many seconds. 0: never.", show_default=False
@@ -97,7 +101,7 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options from the signat
     session.detach, session.on_hang, session.exec = detach, on_hang, exec_
     session.textfile = Textfile(Path(textfile)) if textfile else None
     session.stacks, session.timeout, session.save = stacks is Stacks.auto, timeout or None, save
-    session.baselines = baselines_of(baseline)
+    session.baselines, session.reasons = baselines_of(baseline), known_causes(causes)
     session.fail_on = fail_on.value if fail_on else None
     return session.run()
 
@@ -114,6 +118,7 @@ class _Session:
         self.textfile: Textfile | None = None
         self.stacks = True
         self.baselines: Baselines | None = None
+        self.reasons: Reasons | None = None
         self.timeout: float | None = None
         self.save = ""
         self.fail_on: exits.FailOn | None = None
@@ -137,7 +142,7 @@ class _Session:
             # The command's log is named, too: once it has ended, no descriptor tells of it.
             logs = (str(self.child.log),) if self.child else (self.log,) if self.log else ()
             options = WatchOptions(
-                Options(self.stacks, logs, baselines=self.baselines),
+                Options(self.stacks, logs, baselines=self.baselines, reasons=self.reasons),
                 self.timeout,
                 self.child is not None,
                 self.child.pid if self.child else self.named,

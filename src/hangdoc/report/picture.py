@@ -101,6 +101,13 @@ def blind_spots(report: Report) -> list[Blind]:
     return sorted(folded, key=lambda one: one.reason in _HARMLESS)  # stable: the others keep their order
 
 
+def next_steps(report: Report) -> list[str]:
+    """What to do, each step once: first for causes that are more than a hint, then the report's own, then for hints."""
+    sure = [step for cause in report.causes if cause.confidence != "hint" for step in cause.next]
+    hints = [step for cause in report.causes if cause.confidence == "hint" for step in cause.next]
+    return list(dict.fromkeys([*sure, *report.next, *hints]))
+
+
 def causes_undecided(report: Report) -> list[UndecidedCause]:
     """Known causes that could not be judged; what the verdict itself lacks stands in the summary."""
     return [one for one in report.undecided if one.id != "verdict"]

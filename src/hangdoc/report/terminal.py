@@ -12,10 +12,21 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..model.report import Cause, Culprit, Report
+from ..model.report import Culprit, Report
 from ..model.words import Verdict
 from . import crash, details
-from .picture import blind_spots, causes_undecided, clocks, detail, headline, label, place, several_hosts, victims
+from .picture import (
+    blind_spots,
+    causes_undecided,
+    clocks,
+    detail,
+    headline,
+    label,
+    next_steps,
+    place,
+    several_hosts,
+    victims,
+)
 from .safe import clean
 from .wording import CERTAINTY_WORDS, MECHANISM_WORDS, REASON_WORDS, VERDICT_WORDS, duration, plural, rate
 
@@ -30,7 +41,7 @@ STYLES: dict[Verdict, str] = {
     "undecided": "bold magenta",
 }
 # Rows of one kind that fit on one screen; the others are counted.
-_CULPRITS, _REASONS, _STEPS, _BLIND, _CAUSES, _MOVING = 3, 5, 4, 4, 3, 3
+_CULPRITS, _REASONS, _STEPS, _BLIND, _CAUSES, _EVIDENCE, _MOVING = 3, 5, 4, 4, 3, 3, 3
 
 Row = tuple[str, Text]
 
@@ -94,11 +105,11 @@ def _screen(report: Report, *, verbose: bool) -> Iterator[Row]:
     yield from _listed("Compared", _compared(report), 2, verbose=verbose)
     if report.crash is not None:
         yield from crash.rows(report.crash, verbose=verbose)
-    yield from _listed("Causes", [_cause(cause) for cause in report.causes], _CAUSES, verbose=verbose)
+    yield from _causes(report, verbose=verbose)
     yield from _listed("Moving", _moving(report), _MOVING, verbose=verbose)
     yield from _listed("Log", _log(report), 2, verbose=verbose)
     yield from _listed("Ports", _ports(report), 2, verbose=verbose)
-    steps = [text(f"{number}. {step}") for number, step in enumerate(_steps(report), 1)]
+    steps = [text(f"{number}. {step}") for number, step in enumerate(next_steps(report), 1)]
     yield from _listed("Next", steps, _STEPS, verbose=verbose)
     yield from _listed("Wrong if", [text(report.disprove)] if report.disprove else [], 1, verbose=verbose)
     yield from _listed("Unseen", _blind(report), _BLIND, verbose=verbose)
@@ -139,13 +150,25 @@ def _who(one: Culprit, *, hosts: bool) -> Text:
     return line
 
 
-def _cause(cause: Cause) -> Text:
-    return text(f"{cause.id} ({CERTAINTY_WORDS[cause.confidence]}): {cause.title}")
-
-
-def _steps(report: Report) -> list[str]:
-    """The report's own next steps, then those of its causes, each once."""
-    return list(dict.fromkeys([*report.next, *(step for cause in report.causes for step in cause.next)]))
+def _causes(report: Report, *, verbose: bool) -> Iterator[Row]:
+    """Known causes that hold, with what speaks for the first; for all of them, and what would speak against, when verbose."""
+    shown = report.causes if verbose else report.causes[:_CAUSES]
+    for number, cause in enumerate(shown):
+        name = ("Cause" if len(report.causes) == 1 else "Causes") if number == 0 else ""
+        line = text(cause.title, style="bold" if cause.confidence != "hint" else "")
+        line.append(
+            f" ({CERTAINTY_WORDS[cause.confidence]}; hangdoc causes show {clean(cause.id, 80)})", style="not bold"
+        )
+        yield (name, line)
+        evidence = cause.evidence if verbose else cause.evidence[:_EVIDENCE] if number == 0 else []
+        for told in evidence:
+            yield ("", text(f"- {told}", 400 if verbose else 200))
+        if verbose:
+            yield ("", text(f"wrong if: {cause.disprove}"))
+            for source in cause.sources:
+                yield ("", text(source))
+    if len(report.causes) > len(shown):
+        yield ("", Text(f"and {len(report.causes) - len(shown)} more", style="dim"))
 
 
 def _moving(report: Report) -> list[Text]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ..analysis.closer import LOOPS
-from ..analysis.diagnosis import Diagnosis
+from ..analysis.diagnosis import Diagnosis, Reasons
 from ..analysis.judge import Judgement
 from ..engines import load
 from ..hosts.channel import Channel
@@ -48,6 +48,7 @@ class Options:
     logs: tuple[str, ...] = ()
     timeout_s: float = 60.0
     baselines: Baselines | None = None  # the good starts to hold it against
+    reasons: Reasons | None = None  # the known causes to hold it against
 
 
 def find_pyspy() -> str | None:
@@ -65,7 +66,7 @@ class Look:
         self.channel = channel
         self.launch = launch
         self.options = options
-        self.diagnosis = Diagnosis(launch.root)
+        self.diagnosis = Diagnosis(launch.root, reasons=options.reasons)
         self.case = case
         self.case_error: OSError | None = None
         self._id = 0

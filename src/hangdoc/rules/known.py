@@ -1,0 +1,178 @@
+"""Known causes of what was seen of a launch, as rows of the report. Pure."""
+
+from __future__ import annotations
+
+import shlex
+import string
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+from ..analysis.judge import Judgement
+from ..analysis.links import Edge
+from ..analysis.view import Picture, View
+from ..model import report as r
+from . import of_host, of_launch, of_member
+from .engine import Held, Lack
+from .form import PLACES, KnownCause, Step
+from .gather import Gathered, Looked
+from .values import Who, World
+from .weigh import Weighed, lacks_of, rank, weigh
+
+_LACKS = 6  # sentences about facts that were missing
+_SAID = 160  # characters of one value in a sentence
+
+
+class Causes(Protocol):
+    """A catalogue."""
+
+    @property
+    def causes(self) -> tuple[KnownCause, ...]:
+        """All of them."""
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """What it asks of logs."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """A catalogue that a Diagnosis may ask."""
+
+    catalogue: Causes
+
+    @cached_property
+    def patterns(self) -> tuple[str, ...]:
+        """What its causes ask of logs: whoever reads a log marks the lines with these in them."""
+        return self.catalogue.patterns
+
+    def rows(
+        self, view: View, pictures: Sequence[Picture], edges: Sequence[Edge], judgement: Judgement
+    ) -> tuple[list[r.Cause], list[r.UndecidedCause]]:
+        """The causes that hold, surest first, and those for which facts were missing."""
+        world = gathered(Looked(view, pictures, edges, judgement))
+        every = [weigh(one, world) for one in self.catalogue.causes]
+        hits = [_row(one, world) for one in rank(every)]
+        undecided = [r.UndecidedCause(name, lacks_words(lacks)) for name, lacks in lacks_of(every).items()]
+        return hits, undecided
+
+
+def gathered(looked: Looked) -> World:
+    """All subjects of a launch that was looked at."""
+    view = looked.view
+    ranks = of_launch.ranks(looked)
+    blamed = {one.member.pid for one in looked.judgement.culprits}
+    if not blamed and looked.judgement.behind is not None:
+        blamed = {looked.judgement.behind.member.pid}
+    members = []
+    for pid, track in sorted(view.history.tracks.items()):
+        picture = looked.pictured.get(pid)
+        one = of_member.OfMember(looked, track, picture)
+        places = {"pid": str(pid), "rank": str(track.member.rank), "path": of_member.path_of(one) or ""}
+        subject = Gathered(f"{track.member.label} (pid {pid})", one, of_member.GETTERS, places)
+        members.append(Who(subject, pid in blamed, bool(picture and picture.victim), pid in ranks))
+    facts = view.history.facts
+    hosts = [Gathered(f"host {view.launch.host}", of_host.OfHost(looked, facts), of_host.GETTERS)] if facts else []
+    launch = Gathered("", looked, of_launch.GETTERS)
+    members.sort(key=lambda one: not one.culprit)
+    complete = view.launch.engine != "unknown" and len(ranks) >= _expected(looked)
+    return World(launch, tuple(hosts), tuple(members), complete, _places(looked))
+
+
+def _expected(looked: Looked) -> int:
+    found = of_launch.GETTERS["ranks_expected"](looked, "")
+    return found if isinstance(found, int) else 0
+
+
+def _places(looked: Looked) -> dict[str, str]:
+    launch = looked.view.launch
+    args = launch.args
+    return {
+        "root": str(launch.root),
+        "host": launch.host,
+        "port": str(launch.port or ""),
+        "log": next((path for path in looked.view.logbook.states if path.startswith("/")), ""),
+        "model": args.get("model") or args.get("model-path") or "",
+        "address": args.get("dist-init-addr") or args.get("master-addr") or "",
+        "version": launch.version or "",
+        "python": next((one.exe for pid in (launch.root,) if (one := looked.process(pid)) and one.exe), ""),
+    }
+
+
+def _row(one: Weighed, world: World) -> r.Cause:
+    cause = one.cause
+    places = {**dict.fromkeys(PLACES, ""), **world.places}
+    for held in reversed(one.answer.held):  # the first that names a value wins
+        places.update({name: value for name, value in held.subject.places.items() if value and held.truth})
+    return r.Cause(
+        cause.id, cause.title, one.confidence, evidence_words(one.answer.held),
+        [step_words(step, places) for step in cause.next], cause.disprove, list(cause.sources),
+    )  # fmt: skip
+
+
+def step_words(step: Step, places: Mapping[str, str]) -> str:
+    """A step in words, with this launch's own values in it."""
+    changes = " (this changes the target)" if step.changes else ""
+    why = filled(step.why, places)
+    return f"{why}{changes}: {filled(step.run, places)}" if step.run else f"{why}{changes}"
+
+
+def filled(text: str, places: Mapping[str, str]) -> str:
+    """A text with values in place of names in braces, quoted for the shell; one that is not known is its name in capitals."""
+    parts = []
+    for plain, name, _, _ in string.Formatter().parse(text):
+        parts.append(plain)
+        if name is not None:
+            parts.append(shlex.quote(places[name]) if places.get(name) else name.upper())
+    return "".join(parts)
+
+
+def evidence_words(held: Iterable[Held]) -> list[str]:
+    """What held, one sentence each, those of the gate left out."""
+    by_key: dict[tuple[Any, ...], Held] = {}
+    for one in held:
+        if one.fact.name not in ("verdict", "phase", "engine"):
+            by_key.setdefault((one.key(), one.truth), one)
+    return [_sentence(one) for one in by_key.values()]
+
+
+def _sentence(one: Held) -> str:
+    who = f"{one.subject.label}: " if one.subject.label else ""
+    what = f"{one.fact.said} {one.name}".strip()
+    if one.fact.kind == "lines":
+        return f"{who}{what}: {one.value.strip()[:_SAID]}" if one.truth else f"{who}no such line in {what}"
+    if one.truth or one.value not in ((), None):
+        return f"{who}{what}{'' if one.value is True else f': {_value(one)}'}"
+    return f"{who}{what}: none"
+
+
+def _value(one: Held) -> str:
+    value = one.value
+    if value is None:
+        return "none" if not one.fact.named else "not set"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if one.fact.kind == "bytes":
+        return f"{value / (1 << 30):.1f} GiB" if value >= 1 << 30 else f"{value / (1 << 20):.1f} MiB"
+    if one.fact.kind == "seconds":
+        return f"{value:.0f} s"
+    if isinstance(value, tuple | list):
+        return ", ".join(str(each)[:_SAID] for each in value)
+    return str(value)[:_SAID]
+
+
+def lacks_words(lacks: Iterable[Lack]) -> list[str]:
+    """The facts that were missing, by reason and cure, one sentence each."""
+    by_cure: dict[tuple[str, str, str], list[str]] = {}
+    for one in lacks:
+        what = f"{one.fact.said} {one.name}".strip() + (f" of {one.subject}" if one.subject else "")
+        key = one.missing.probe, one.missing.reason, one.missing.fix
+        by_cure.setdefault(key, []).append(what)
+    sentences = []
+    for (probe, reason, fix), names in by_cure.items():
+        listed = list(dict.fromkeys(names))
+        more = f" and {len(listed) - 3} more" if len(listed) > 3 else ""
+        cure = f": {fix}" if fix else ""
+        sentences.append(f"{', '.join(listed[:3])}{more} ({probe}, {reason}){cure}")
+    return sentences[:_LACKS]

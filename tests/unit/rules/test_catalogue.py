@@ -1,0 +1,127 @@
+"""The whole catalogue: its examples, the healthy cases, and what taking evidence away may do to each cause."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hangdoc.analysis.diagnosis import Diagnosis
+from hangdoc.model.report import Report
+from hangdoc.model.sample import Sample
+from hangdoc.rules import load, of_host, of_launch, of_member
+from hangdoc.rules.examples import Told, failures, world_of
+from hangdoc.rules.facts import FACTS, PROBES
+from hangdoc.rules.form import KnownCause
+from hangdoc.rules.known import Known
+from hangdoc.rules.values import Who
+from hangdoc.rules.weigh import weigh
+from hangdoc.session import casefile
+
+CASES = sorted((Path(__file__).parents[2] / "data" / "cases").glob("*.gz"))
+CAUSES = load.shipped()
+
+
+@pytest.mark.parametrize("cause", CAUSES, ids=lambda one: one.id)
+def test_examples_give_what_they_expect(cause: KnownCause) -> None:
+    assert failures(cause) == []
+
+
+@pytest.mark.parametrize("path", load.files(load.shipped_folder()), ids=lambda one: one.stem)
+def test_a_file_lies_in_the_folder_of_a_phase_of_its_cause(path: Path) -> None:
+    cause = load.read(path)
+    assert path.parent.name in (cause.phases or ("any",))
+
+
+def test_every_fact_is_read_by_one_line_and_comes_from_a_known_probe() -> None:
+    read = {"launch": of_launch.GETTERS, "host": of_host.GETTERS, "member": of_member.GETTERS}
+    for scope, getters in read.items():
+        assert set(getters) == {one.name for one in FACTS.values() if one.scope == scope}
+    assert {one.probe for one in FACTS.values()} <= set(PROBES)
+
+
+@functools.cache
+def samples_of(path: Path) -> tuple[int, tuple[Sample, ...]]:
+    with tempfile.NamedTemporaryFile(suffix=".case") as file:
+        file.write(gzip.decompress(path.read_bytes()))
+        file.flush()
+        header, samples = casefile.read(Path(file.name))
+        return header.root, tuple(samples)
+
+
+def report_of(path: Path, without: Callable[[Sample], Sample] = lambda one: one) -> Report:
+    root, samples = samples_of(path)
+    diagnosis = Diagnosis(root, reasons=Known(load.catalogue()))
+    for sample in samples:
+        diagnosis.add(without(sample))
+    return diagnosis.report("0", mode="case")
+
+
+@pytest.mark.parametrize("path", [one for one in CASES if "good" in one.name], ids=lambda one: one.name.split(".")[0])
+def test_no_cause_hits_on_a_healthy_start(path: Path) -> None:
+    assert [one.id for one in report_of(path).causes] == []
+
+
+HITS = {
+    "sglang-second-node-missing": "peer-not-joined",
+    "sglang-stopped-while-sibling-loads": "rank-stopped",
+    "vllm-stopped": "rank-stopped",
+    "vllm-mute-hub": "hub-unreachable",
+    "vllm-output-not-read": "output-not-read",
+}
+
+
+@pytest.mark.parametrize("name", sorted(HITS))
+def test_what_was_planted_is_the_first_cause(name: str) -> None:
+    path = next(one for one in CASES if one.name == f"{name}.case.gz")
+    assert report_of(path).causes[0].id == HITS[name]
+
+
+def _strip(sample: Sample, **empty: Any) -> Sample:
+    processes = {pid: replace(one, **empty) for pid, one in sample.processes.items()}
+    return replace(sample, processes=processes)
+
+
+WITHOUT: dict[str, Callable[[Sample], Sample]] = {
+    "stacks": lambda one: _strip(one, stacks=None),
+    "fds": lambda one: replace(_strip(one, fds=None), file_locks=[], rings=[]),
+    "environ": lambda one: _strip(one, env=None, limits=None),
+    "packages": lambda one: _strip(one, packages=None, modified=None),
+    "sockets": lambda one: replace(one, sockets=[]),
+    "logs": lambda one: replace(one, logs=[]),
+    "host": lambda one: replace(one, host_facts=None),
+    "health": lambda one: replace(one, health=[]),
+}
+
+
+@pytest.mark.parametrize("probe", sorted(WITHOUT))
+@pytest.mark.parametrize("path", CASES, ids=lambda one: one.name.split(".")[0])
+def test_dropping_a_probe_makes_no_cause_hit(path: Path, probe: str) -> None:
+    before = {one.id for one in report_of(path).causes}
+    after = {one.id for one in report_of(path, WITHOUT[probe]).causes}
+    assert after <= before
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_taking_facts_from_an_example_never_makes_it_hit(data: st.DataObject) -> None:
+    cause = data.draw(st.sampled_from(CAUSES))
+    world = world_of(data.draw(st.sampled_from(cause.examples)))
+    before = weigh(cause, world).truth
+
+    def less(subject: Any) -> Told:
+        gone = data.draw(st.sets(st.sampled_from(sorted(subject.facts)))) if subject.facts else set()
+        return Told(subject.label, {name: value for name, value in subject.facts.items() if name not in gone})
+
+    members = tuple(Who(less(one.subject), one.culprit, one.victim, one.rank) for one in world.members)
+    hosts = tuple(less(one) for one in world.hosts)
+    after = weigh(cause, replace(world, launch=less(world.launch), hosts=hosts, members=members)).truth
+    assert after in (before, None)
