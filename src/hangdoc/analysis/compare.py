@@ -38,35 +38,35 @@ def started(view: View) -> float | None:
 
 
 def lateness(view: View, behind: Picture) -> Lateness | None:
-    """Whether `behind` is overdue by the baseline: in the phase that its own log marks put it into, or the start as a whole.
+    """Whether `behind` is overdue by the baseline: in the phase that its own log marks put it into.
 
+    The start as a whole decides only where the good starts do not say how long that phase took: a start that was slow
+    before, on a loaded machine, has used its time up and would be called hung by the next short silence.
     None where no baseline that may decide is at hand, or it does not know this phase and this start is within its time.
     """
     beside, began = view.beside, started(view)
     if beside is None or not beside.comparable or began is None or view.history.last is None:
         return None
     now = view.history.last.at - began
-    runs = quantiles.known(one.ready_s for one in beside.baseline.runs)
-    whole = None
-    if runs:
-        bound = quantiles.overdue_after(runs, beside.scale)
-        whole = Lateness(now, bound, _words(beside, "the whole start", now, runs))
-        if whole.overdue:
-            return whole
     reached = progression.spans(
         view.order,
         progression.moments(view.written(behind.member), began),
         max(0.0, behind.member.start - view.launch.members[view.launch.root].start),
         None,
     )
-    if not reached:
-        return whole
-    took = _took(beside.baseline, behind.member.label, behind.member.role, reached[-1].phase)
-    if not took:
-        return None
-    since = reached[-1].seconds(now)
-    words = _words(beside, f"phase {reached[-1].phase} of {behind.member.label}", since, took)
-    return Lateness(since, quantiles.overdue_after(took, beside.scale), words)
+    if reached:
+        here = reached[-1]
+        took = _took(beside.baseline, behind.member.label, behind.member.role, here.phase)
+        if took:
+            what = f"phase {here.phase} of {behind.member.label}"
+            return _late(beside, what, here.seconds(now), took)
+    runs = quantiles.known(one.ready_s for one in beside.baseline.runs)
+    whole = _late(beside, "the whole start", now, runs) if runs else None
+    return whole if whole is None or whole.overdue or not reached else None
+
+
+def _late(beside: Beside, what: str, now: float, took: Sequence[float]) -> Lateness:
+    return Lateness(now, quantiles.overdue_after(took, beside.scale), _words(beside, what, now, took))
 
 
 def expected_s(view: View, spec: PhaseSpec) -> float:

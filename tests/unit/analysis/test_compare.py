@@ -94,6 +94,15 @@ def test_the_whole_start_may_be_overdue_where_the_phase_is_not_known() -> None:
     assert report(early, hold(totals, HERE, SGLANG)).verdict == "suspect"
 
 
+def test_a_start_that_was_slow_before_is_not_overdue_in_a_phase_that_has_its_time_still() -> None:
+    late, stuck = loading(20), loading(90)
+    for pid in late.processes:
+        late.bend(pid, start=BOOT - 300)
+        stuck.bend(pid, start=BOOT - 300)
+    assert report(late, hold(good(50.0), HERE, SGLANG)).verdict == "suspect"
+    assert report(stuck, hold(good(50.0), HERE, SGLANG)).verdict == "hung"
+
+
 def test_a_baseline_of_another_configuration_decides_nothing() -> None:
     for change in (
         {"model": "n"},
