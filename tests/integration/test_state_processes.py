@@ -210,3 +210,19 @@ def test_a_stop_signal_that_is_pending_on_the_process_is_seen(program: Path, tmp
         os.kill(pid, signal.SIGSTOP)
         assert filled(pid).pending_stop
         os.kill(pid, signal.SIGCONT)
+
+
+def test_what_a_process_may_run_on_is_told() -> None:
+    allowed = sorted(os.sched_getaffinity(0))
+    one = allowed[-1]
+    child = subprocess.Popen(["sleep", "60"])
+    try:
+        os.sched_setaffinity(child.pid, {one})
+        found = environ.confinement("/proc", child.pid)
+    finally:
+        child.kill()
+        child.wait()
+    assert found["cpus_allowed"] == str(one)
+    assert found["seccomp"] in (0, 1, 2)
+    assert (found["capabilities"] == 0) == (os.geteuid() != 0)
+    assert environ.confinement("/proc", child.pid) == {}

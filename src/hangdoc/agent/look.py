@@ -109,7 +109,8 @@ class Look:
         return {"pipes": {number: to_plain(one) for number, one in filled.items()}}
 
     def _limits(self, unseen: List[Unseen]) -> Dict[str, Any]:
-        return {"limits": to_plain(environ.limits(self.root, self.process.pid, unseen))}
+        bounds = environ.confinement(self.root, self.process.pid)
+        return {"limits": to_plain(environ.limits(self.root, self.process.pid, unseen)), **bounds}
 
     def _environ(self, unseen: List[Unseen]) -> Dict[str, Any]:
         self.env = environ.read(self.root, self.process.pid, unseen)

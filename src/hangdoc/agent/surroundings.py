@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Dict, List, Mapping, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Set, Tuple
 
 from ..model.ask import Ask
 from ..model.plain import to_plain
 from ..model.sample import FileLock, Process, Unseen
-from ..probes import filelocks, health, hostfacts, logs, pyspy, rings, sockets, storage
+from ..probes import filelocks, health, hostfacts, logs, machine, network, pyspy, rings, sockets, storage
 from ..probes.procfs import reason_of
 from ..probes.syscalls import NUMBER
 from . import wire
@@ -61,13 +61,13 @@ def _task(probe: str, field: str, do: Callable[[List[Unseen]], Any]) -> Task:
     return task
 
 
-def _storage(root: str, known: Dict[int, Process]) -> Task:
-    """A child's task that sends the fields of `Sample.storage` one by one: what is lost is only what comes after."""
+def _parts(do: Callable[[List[Unseen]], Iterable[Tuple[str, Any]]]) -> Task:
+    """A child's task that sends fields one by one as it finds them: what is lost is only what comes after."""
 
     def task(emit: Emit) -> None:
         unseen: List[Unseen] = []
-        for name, value in storage.read(root, known, unseen):
-            emit({"storage": {name: value}, "unseen": unseen})
+        for name, value in do(unseen):
+            emit({name: value, "unseen": unseen})
             unseen.clear()
         emit({"unseen": unseen})
 
@@ -154,7 +154,13 @@ def _tasks(root: str, ask: Ask, known: Dict[int, Process], deadline: float) -> D
     if "host" in ask.probes:
         tasks["host", 0] = _task("host", "host_facts", lambda unseen: hostfacts.read(root, known, unseen))
     if "storage" in ask.probes:
-        tasks["storage", 0] = _storage(root, alive)
+        tasks["storage", 0] = _parts(
+            lambda unseen: (("storage", {name: value}) for name, value in storage.read(root, alive, unseen))
+        )
+    if "network" in ask.probes:
+        tasks["network", 0] = _task("network", "networks", lambda unseen: list(network.read(root, alive, unseen)))
+    if "machine" in ask.probes:
+        tasks["machine", 0] = _parts(lambda unseen: (("machine", one) for one in machine.read(root, unseen)))
     if "stacks" in ask.probes:
         for pid in ask.stack_pids or sorted(alive):
             if pid in alive:

@@ -117,8 +117,8 @@ class Ticker:
         probes = {name for name in ask.probes if wanted or name not in ("threads", "fds")}
         if probes & {"stacks", "logs", "packages"}:
             probes.add("processes")
-        if "storage" in probes:
-            probes |= {"processes", "environ"}  # arguments and variables name the folders
+        if probes & {"storage", "network"}:
+            probes |= {"processes", "environ"}  # arguments and variables name folders and interfaces
         if {"logs", "sockets"} & set(ask.probes):
             probes.add("fds")
         steps = [step for step, (probe, _) in STEPS.items() if probe in probes or step == "state"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from ..engines.profile import Profile
 from ..model.deep import DeepStep
 from ..model.launch import Launch, Member
-from ..model.sample import FileLock, HostFacts, Process, Ring, Sample, Socket, Storage, Thread, Unseen
+from ..model.sample import FileLock, HostFacts, Machine, Network, Process, Ring, Sample, Socket, Storage, Thread, Unseen
 from . import floors
 from .stacks import STACK_FRAMES, shortened
 from .tracks import ThreadTrack, Tick, Track, merge, moved_channels, thread_place
@@ -52,6 +52,8 @@ class History:
         self.file_locks: list[FileLock] = []
         self.rings: list[Ring] = []
         self.storage = Storage()  # each part as last seen
+        self.networks: list[Network] = []
+        self.machine: Machine | None = None
         self.unseen: dict[tuple[object, ...], Unseen] = {}
         self.health: dict[int, tuple[float, int | None, str]] = {}  # port -> instant, status, detail
         self.health_silent_since: dict[int, float] = {}
@@ -106,6 +108,8 @@ class History:
         if sample.storage is not None:
             self.storage = replace(self.storage, **{k: v for k, v in vars(sample.storage).items() if v is not None})
             self._downloads(sample)
+        self.networks = sample.networks or self.networks
+        self.machine = sample.machine or self.machine
         self.facts = sample.host_facts or self.facts
         self.first_facts = self.first_facts or self.facts
         self._note(sample)

@@ -14,10 +14,15 @@ from typing import Dict, List, Optional, Tuple
 from .deep import DeepStep as DeepStep  # noqa: PLC0414 - the names belong to a sample, too
 from .deep import Glance as Glance  # noqa: PLC0414
 from .deep import Trace as Trace  # noqa: PLC0414
+from .host import Cgroup as Cgroup  # noqa: PLC0414
+from .host import HostFacts as HostFacts  # noqa: PLC0414
+from .host import KernelLine as KernelLine  # noqa: PLC0414
 from .locks import FileLock as FileLock  # noqa: PLC0414 - the names belong to a sample, too
 from .locks import FutexWait as FutexWait  # noqa: PLC0414
 from .locks import Gil as Gil  # noqa: PLC0414
 from .locks import Ring as Ring  # noqa: PLC0414
+from .machine import Machine as Machine  # noqa: PLC0414
+from .network import Network as Network  # noqa: PLC0414
 from .storage import Checkpoint as Checkpoint  # noqa: PLC0414
 from .storage import LockFile as LockFile  # noqa: PLC0414
 from .storage import Partial as Partial  # noqa: PLC0414
@@ -157,6 +162,10 @@ class Process:
     # probe `environ`: only names of the allow-list, secrets masked
     env: Optional[Dict[str, str]] = None
     limits: Optional[Dict[str, Tuple[str, str]]] = None  # ulimits: name -> soft, hard
+    cpus_allowed: Optional[str] = None  # CPUs that it may run on, "0-7,16": taskset, cpuset, --numa binding
+    mems_allowed: Optional[str] = None  # NUMA nodes that it may take memory from
+    seccomp: Optional[int] = None  # 0 none, 1 strict, 2 filter (the usual one of a container)
+    capabilities: Optional[int] = None  # effective ones, as bits of capability.h
     # probe `stacks`
     stacks: Optional[List[Stack]] = None
     python: Optional[str] = None
@@ -238,56 +247,6 @@ class Health:
 
 
 @dataclass(frozen=True)
-class KernelLine:
-    """A line of the kernel log that matters here."""
-
-    at: float  # seconds since boot
-    kind: str  # oom xid hung-task
-    text: str
-    pid: Optional[int] = None
-
-
-@dataclass(frozen=True)
-class Cgroup:
-    """One cgroup of a member: what it limits and what it did about it."""
-
-    frozen: Optional[bool] = None
-    memory_max: Optional[int] = None
-    memory_current: Optional[int] = None
-    oom_kills: Optional[int] = None
-    cpu_max: Optional[str] = None  # "quota period" of cgroup v2, the same form for v1
-    throttled_s: Optional[float] = None
-
-
-@dataclass(frozen=True)
-class HostFacts:
-    """Facts about the host itself."""
-
-    name: str = ""
-    boot_id: str = ""
-    kernel: str = ""
-    arch: str = ""
-    cpus: Optional[int] = None
-    uptime: Optional[float] = None
-    mem_total: Optional[int] = None
-    mem_available: Optional[int] = None
-    page_cache: Optional[int] = None
-    shm_total: Optional[int] = None
-    shm_free: Optional[int] = None
-    psi: Dict[str, float] = field(default_factory=dict)  # "io.some.avg10" -> percent
-    cgroups: Dict[str, Cgroup] = field(default_factory=dict)
-    dead_mounts: Tuple[str, ...] = ()  # mount points that did not answer in time
-    slow_mounts: Dict[str, str] = field(default_factory=dict)  # network and FUSE mounts -> type
-    kernel_log: Tuple[KernelLine, ...] = ()
-    yama: Optional[int] = None
-    uid: Optional[int] = None
-    pid_ns: Optional[int] = None
-    net_ns: Optional[int] = None
-    container: str = ""  # "docker", "kubernetes", … as far as it can be told
-    python: str = ""
-
-
-@dataclass(frozen=True)
 class Ended:
     """The end of a process that was looked at before, as the agent saw it happen (pidfd_open(2))."""
 
@@ -326,6 +285,8 @@ class Sample:
     file_locks: List[FileLock] = field(default_factory=list)
     rings: List[Ring] = field(default_factory=list)
     storage: Optional[Storage] = None  # probe `storage`
+    machine: Optional[Machine] = None  # probe `machine`
+    networks: Optional[List[Network]] = None  # probe `network`, one for each view that members have
     ended: List[Ended] = field(default_factory=list)  # processes that ended since the last sample, in this order
     deep: List[DeepStep] = field(default_factory=list)  # what --deep did; such a sample is no look at movement
     unseen: List[Unseen] = field(default_factory=list)

@@ -20,6 +20,8 @@ PROBES: Tuple[str, ...] = (
     "logs",  # logs behind fd 1 and 2, from an offset
     "host",  # memory, cgroups, mounts, kernel log
     "storage",  # folders and file systems of members, weights, downloads, lock files
+    "machine",  # kernel options, IOMMU, GPUs and drivers, NUMA, RDMA
+    "network",  # interfaces, names, proxies as members see them
     "packages",  # versions in the target's site-packages; files that differ from their RECORD
     "stacks",  # Python stacks by py-spy --nonblocking
     "glance",  # one member: many quick looks at its threads' calls, io and eventfds

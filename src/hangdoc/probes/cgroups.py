@@ -107,6 +107,22 @@ def _cpu(above: List[str], *, unified: bool) -> Tuple[Optional[str], Optional[fl
     return f"{quota} {period}", round(throttled, 3)
 
 
+def _pids(above: List[str]) -> Tuple[Optional[int], Optional[int]]:
+    """(tightest limit of processes and threads, how many there are in the group that has it)."""
+    limits = [(limit, folder) for folder in above for limit in [number(f"{folder}/pids.max")] if limit is not None]
+    if not limits:
+        return None, None
+    limit, folder = min(limits)
+    return limit, number(f"{folder}/pids.current")
+
+
+def _cpuset(found: Dict[str, List[str]]) -> Optional[str]:
+    above = found.get("cpuset", found.get("", []))
+    names = ("cpuset.effective_cpus", "cpuset.cpus") if "cpuset" in found else ("cpuset.cpus.effective",)
+    told = (text_or_none(f"{folder}/{name}", 4096) for folder in above[:1] for name in names)
+    return next((one.strip() for one in told if one and one.strip()), None)
+
+
 def _frozen(found: Dict[str, List[str]]) -> Optional[bool]:
     if "freezer" in found:
         state = text_or_none(f"{found['freezer'][0]}/freezer.state")
@@ -129,7 +145,8 @@ def facts(found: Dict[str, List[str]]) -> Cgroup:
         limit, current = _memory(memory, "memory.max", "memory.current")
         kills = _pairs(f"{memory[0]}/memory.events").get("oom_kill") if memory else None
     cpu, throttled = _cpu(found.get("cpu", found.get("", [])), unified="cpu" not in found)
-    return Cgroup(_frozen(found), limit, current, kills, cpu, throttled)
+    most, now = _pids(found.get("pids", found.get("", [])))
+    return Cgroup(_frozen(found), limit, current, kills, cpu, throttled, most, now, _cpuset(found))
 
 
 def read(root: str, members: Dict[int, Process]) -> Dict[str, Cgroup]:

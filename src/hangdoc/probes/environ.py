@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from ..model.sample import Unseen
-from .procfs import Folder, parse_stat, say, text
+from .procfs import Folder, parse_stat, parse_status, say, text
 from .redact import mask_variable
 
 _PREFIXES = (
@@ -15,7 +15,9 @@ _PREFIXES = (
     "ROCR_", "HIP_", "HSA_", "RCCL_", "TRITON_", "FLASHINFER_", "FLASH_ATTENTION_", "UCX_", "NVSHMEM_",
     "TP_", "NVIDIA_",
     "OMPI_", "PMI_", "PMIX_", "MC_", "MOONCAKE_", "NIXL_", "LMCACHE_", "DEEP_GEMM_", "DG_", "C10D_",
-    "AITER_", "MODELSCOPE_",
+    "AITER_", "MODELSCOPE_", "MIOPEN_", "HCCL_", "ASCEND_", "TILELANG_", "TVM_", "CUTE_", "NVTE_", "TRTLLM_", "ROCM_",
+    "GPU_", "FI_", "IBV_", "MLX5_", "RDMAV_", "GDRCOPY_", "DEEP_EP_", "SAFETENSORS_", "RUNAI_STREAMER_", "NUMBA_",
+    "XFORMERS_", "KVCACHED_", "FLA_", "MALLOC_", "GOMP_", "MSCCL", "NV_", "XLA_", "TPU_", "HABANA_", "PT_HPU_",
 )  # fmt: skip
 _NAMES = frozenset(
     (
@@ -24,7 +26,8 @@ _NAMES = frozenset(
         "NODE_RANK", "GROUP_RANK", "HOST_IP", "TMPDIR", "XDG_CACHE_HOME", "KUBERNETES_SERVICE_HOST", "HOSTNAME", "HOME",
         "PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "TOKENIZERS_PARALLELISM", "SAFETENSORS_FAST_GPU", "MAX_JOBS",
         "CC", "CXX",
-        "LC_ALL", "LANG", "container",
+        "LC_ALL", "LANG", "container", "POD_IP", "NODE_IP", "NODE_NAME", "GLIBC_TUNABLES", "LD_AUDIT",
+        "RES_OPTIONS", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
     )
 )  # fmt: skip
 _PROXY = re.compile(r"(?i)^(?:https?|all|no|ftp)_proxy$")
@@ -69,6 +72,24 @@ def read(root: str, pid: int, unseen: List[Unseen]) -> Optional[Dict[str, str]]:
         unseen.append(Unseen("environ", "overwritten", "the process wrote a title over its environment", pid))
         return None
     return parse(raw)
+
+
+def confinement(root: str, pid: int) -> Dict[str, Any]:
+    """What `status` tells of a process's bounds: CPUs, memory nodes, seccomp, capabilities (fields of `Process`)."""
+    try:
+        with Folder(root, pid) as folder:
+            status = parse_status(folder.read("status"))
+    except OSError:  # gone: the step before has said so
+        return {}
+    found: Dict[str, Any] = {}
+    for field, name in (("cpus_allowed", "Cpus_allowed_list"), ("mems_allowed", "Mems_allowed_list")):
+        if name in status:
+            found[field] = status[name][:1024]
+    if status.get("Seccomp", "").isdigit():
+        found["seccomp"] = int(status["Seccomp"])
+    if re.match(r"[0-9a-f]{1,16}\Z", status.get("CapEff", "")):
+        found["capabilities"] = int(status["CapEff"], 16)
+    return found
 
 
 def limits(root: str, pid: int, unseen: List[Unseen]) -> Optional[Dict[str, Tuple[str, str]]]:

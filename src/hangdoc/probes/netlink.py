@@ -121,9 +121,9 @@ def unix_name(raw: bytes) -> str:
     return shown.decode("utf-8", "backslashreplace").replace("\0", "@")
 
 
-def _messages(link: socket.socket, request: bytes) -> Iterator[bytes]:
+def messages(link: socket.socket, request: bytes, kind_asked: int = SOCK_DIAG_BY_FAMILY) -> Iterator[bytes]:
     """Payloads of one dump. Raises OSError for the error that the kernel reports."""
-    link.send(HEADER.pack(HEADER.size + len(request), SOCK_DIAG_BY_FAMILY, REQUEST_DUMP, 1, 0) + request)
+    link.send(HEADER.pack(HEADER.size + len(request), kind_asked, REQUEST_DUMP, 1, 0) + request)
     while True:
         data = link.recv(1 << 16)
         at = 0
@@ -146,7 +146,7 @@ def dump_tcp(link: socket.socket, net_ns: int | None) -> List[Socket]:
     rows: List[Socket] = []
     for family in (socket.AF_INET, socket.AF_INET6):
         request = INET_REQUEST.pack(family, socket.IPPROTO_TCP, 1 << (INET_DIAG_INFO - 1), 0, 0xFFFFFFFF, b"\0" * 48)
-        rows.extend(parse_tcp(one, net_ns) for one in _messages(link, request) if len(one) >= INET_REPLY.size)
+        rows.extend(parse_tcp(one, net_ns) for one in messages(link, request) if len(one) >= INET_REPLY.size)
     return rows
 
 
@@ -159,7 +159,7 @@ def dump_unix(link: socket.socket, net_ns: int | None) -> List[Socket]:
     request = UNIX_REQUEST.pack(socket.AF_UNIX, 0, 0, 0xFFFFFFFF, 0, UNIX_SHOW, 0, 0)
     rows: Dict[int, Socket] = {}
     listener_of: Dict[int, int] = {}
-    for one in _messages(link, request):
+    for one in messages(link, request):
         if len(one) >= UNIX_REPLY.size:
             row, waiting = parse_unix(one, net_ns)
             rows[row.inode] = row

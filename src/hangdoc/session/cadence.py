@@ -55,6 +55,7 @@ class Cadence:
     _stacks_at: dict[int, float] = field(default_factory=dict)
     _environ: bool = False
     _packages: bool = False
+    _machine: bool = False
 
     def saw(self, tracks: Mapping[int, Track], needed: Iterable[int]) -> list[int]:
         """Take note of a tick. Returns those needed members that have just become still."""
@@ -99,7 +100,8 @@ class Cadence:
             probes.append("packages")
         elif now - self._seldom_at >= (FETCH_S if fetching else SELDOM_S) and tracks:
             self._seldom_at = now
-            probes.append("storage")
+            probes += ["storage", "network", "machine"] if not self._machine else ["storage"]
+            self._machine = True
         looked = {pid for pid in alive if now - self.still.get(pid, now - FRESH_S - 1) <= FRESH_S}
         decoded = {pid for pid in alive if pid in pending}
         if now - self._threads_at >= THREADS_S:

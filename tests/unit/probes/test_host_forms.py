@@ -159,3 +159,16 @@ def test_container_logs_by_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert readers.container_logs(cgroup) == [str(folder / "10.log")]
     (folder.parent / "sidecar").mkdir()
     assert readers.container_logs(cgroup) == []
+
+
+def test_the_tightest_limit_of_processes_counts(tmp_path: Path) -> None:
+    outer, inner = tmp_path, tmp_path / "inner"
+    inner.mkdir()
+    (inner / "pids.max").write_text("max\n")
+    (outer / "pids.max").write_text("100\n")
+    (outer / "pids.current").write_text("97\n")
+    (inner / "cpuset.cpus.effective").write_text("2-3\n")
+    found = cgroups.facts({"": [str(inner), str(outer)]})
+    assert (found.pids_max, found.pids_current, found.cpuset) == (100, 97, "2-3")
+    (outer / "pids.max").write_text("max\n")
+    assert cgroups.facts({"": [str(inner), str(outer)]}).pids_max is None
