@@ -59,14 +59,14 @@ def lateness(view: View, behind: Picture) -> Lateness | None:
         took = _took(beside.baseline, behind.member.label, behind.member.role, here.phase)
         if took:
             what = f"phase {here.phase} of {behind.member.label}"
-            return _late(beside, what, here.seconds(now), took)
+            return _late(beside, what, here.seconds(now), took, here.phase)
     runs = quantiles.known(one.ready_s for one in beside.baseline.runs)
     whole = _late(beside, "the whole start", now, runs) if runs else None
     return whole if whole is None or whole.overdue or not reached else None
 
 
-def _late(beside: Beside, what: str, now: float, took: Sequence[float]) -> Lateness:
-    return Lateness(now, quantiles.overdue_after(took, beside.scale), _words(beside, what, now, took))
+def _late(beside: Beside, what: str, now: float, took: Sequence[float], phase: Phase | None = None) -> Lateness:
+    return Lateness(now, beside.overdue_after(took, phase), _words(beside, what, now, took))
 
 
 def expected_s(view: View, spec: PhaseSpec) -> float:
@@ -75,7 +75,7 @@ def expected_s(view: View, spec: PhaseSpec) -> float:
         for phase in view.beside.baseline.phases:
             took = quantiles.known(phase.duration_s)
             if phase.id == spec.id and took:
-                return quantiles.overdue_after(took, view.beside.scale)
+                return view.beside.overdue_after(took, spec.id)
     return spec.ceiling_s
 
 
@@ -97,7 +97,10 @@ def _words(beside: Beside, what: str, now: float, took: Sequence[float]) -> str:
     runs = "one good start" if count == 1 else f"{count} good starts"
     trust = "; one run alone says little" if count == 1 else ""
     longest = "less than 1 s" if took[-1] < 1 else f"{took[-1]:.0f} s" if count == 1 else f"at most {took[-1]:.0f} s"
-    return f"{what} has lasted {now:.0f} s and took {longest} in {runs} (baseline {beside.baseline.name}{trust})"
+    unlike = "" if beside.alike else "; they were not quite like this one"
+    return (
+        f"{what} has lasted {now:.0f} s and took {longest} in {runs} (baseline {beside.baseline.name}{trust}{unlike})"
+    )
 
 
 def familiar(view: View, one: Picture) -> str:

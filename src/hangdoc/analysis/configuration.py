@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from ..engines.argv import number
 from ..model.baseline import Configuration, Hardware
 from ..model.launch import Launch
+from . import caches
 from .history import History
+from .loading import checkpoint_bytes
+from .logbook import Logbook
 
 # An allow-list: what changes phases or durations. Names, addresses, ports and keys are nobody's business.
 MATTER = frozenset(
@@ -44,8 +47,8 @@ def model_of(args: Mapping[str, str]) -> str | None:
     return parts[-1][:_VALUE] if parts else None
 
 
-def configuration(history: History, launch: Launch, version: str | None) -> Configuration:
-    """The configuration of a launch, as far as it was seen."""
+def configuration(history: History, launch: Launch, version: str | None, book: Logbook | None = None) -> Configuration:
+    """The configuration of a launch, as far as it was seen. `book`: what its log says, which may tell of caches."""
     return Configuration(
         launch.engine,
         version,
@@ -53,6 +56,8 @@ def configuration(history: History, launch: Launch, version: str | None) -> Conf
         that_matter(launch.args),
         _hardware(history, launch.args),
         number(launch.args, "nnodes", 1),
+        caches.found(history, book, launch).state,
+        checkpoint_bytes(history),
     )
 
 

@@ -91,9 +91,14 @@ class Loads:
         self.download.add(sample.mono, done, total if total > done else 0, max(one.changed for one in fresh))
 
 
+def checkpoint_bytes(history: History) -> int | None:
+    """Size of the largest checkpoint that the launch names, by its index, else by its files; None when not known."""
+    return max((one.expected_bytes or one.bytes for one in history.storage.checkpoints or ()), default=0) or None
+
+
 def weights_of(launch: Launch, history: History) -> int:
     """Bytes that each rank has to go through: the largest checkpoint that is named. 0 where that is not known, or where ranks
     divide the files among themselves."""
     if launch.args.get("load-format", "auto") not in _WHOLE or "pipeline-parallel-size" in launch.args:
         return 0
-    return max((one.expected_bytes or one.bytes for one in history.storage.checkpoints or ()), default=0)
+    return checkpoint_bytes(history) or 0

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..engines import credit, lines
+from ..engines.load import pattern_set
 from ..engines.profile import Mark, Profile
 from ..model.launch import Launch, Member
 from ..model.sample import Log, Sample
@@ -84,6 +85,7 @@ class Logbook:
     listener: Callable[[lines.Line, int | None, float | None, str], None] | None = None
     asked: tuple[str, ...] = ()  # patterns of lines that somebody asks for
     spotted: dict[str, list[Spot]] = field(default_factory=dict)  # such a pattern -> its first and last lines
+    caches: set[str] = field(default_factory=set)  # "cold", "warm": what lines say of caches of compiled things
     gaps: bool = False  # some text of a log was never read
     nspids: dict[int, int] = field(default_factory=dict)  # pid in its own namespace -> pid on the host
     _templates: set[str] = field(default_factory=set)
@@ -178,6 +180,7 @@ class Logbook:
         new = shape not in self._templates
         if new and len(self._templates) < _TEMPLATES:
             self._templates.add(shape)
+            self.caches.update(_caches(line.message, self.profile))
         if line.chatter:
             self.chatter_at = seen
             return
@@ -195,6 +198,11 @@ class Logbook:
         if len(kept) >= _SPOTS:
             del kept[_SPOTS // 2]  # the first ones and the last ones stay
         kept.append(spot)
+
+
+def _caches(message: str, profile: Profile) -> list[str]:
+    kinds = [("cold", profile.cold), ("warm", profile.warm)]
+    return [name for name, texts in kinds if texts and pattern_set(texts).hits(message)]
 
 
 def _year(at: float) -> int:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..engines.phases import exists
 from ..engines.profile import Profile
 from ..model.baseline import Baseline, Configuration
+from ..model.words import Phase
+from . import quantiles
+from .runs import with_caches
+
+_BY_BYTES: tuple[Phase, ...] = ("download", "weight-load")  # whose duration follows the number of bytes
+_HARDLY = 0.05  # part by which two sizes of a checkpoint may differ and be the same
 
 _SIZES = {
     "tensor-parallel-size": "tensor parallel size",
@@ -23,6 +29,7 @@ class Difference:
     words: str  # what differs and what it means
     apart: bool  # durations of one say nothing about the other
     weight: int
+    known: bool = True  # False: it is only not known whether they are the same
 
 
 @dataclass(frozen=True)
@@ -32,11 +39,26 @@ class Beside:
     baseline: Baseline
     differences: tuple[Difference, ...] = ()
     scale: float = 1.0  # how much longer things may take here, where a difference states why
+    weights: float = 1.0  # how many times as many bytes the checkpoint has
 
     @property
     def comparable(self) -> bool:
         """Whether its durations may decide that this start is overdue."""
         return not any(one.apart for one in self.differences)
+
+    @property
+    def alike(self) -> bool:
+        """Whether nothing is known to differ. Else its durations are trusted less: the bound is the wider one."""
+        return not any(one.known for one in self.differences)
+
+    def overdue_after(self, took: Sequence[float], phase: Phase | None = None) -> float:
+        """Seconds after which a phase, or the start as a whole, that took so long in the good starts is overdue here."""
+        if phase is not None:
+            scale = self.scale * (self.weights if phase in _BY_BYTES else 1.0)
+            return quantiles.overdue_after(took, scale, alike=self.alike)
+        loads = [one for row in self.baseline.phases if row.id in _BY_BYTES for one in (row.p95_s,) if one is not None]
+        longer = max(0.0, self.weights - 1.0) * sum(loads)
+        return quantiles.overdue_after([one + longer for one in took], self.scale, alike=self.alike)
 
     @property
     def distance(self) -> int:
@@ -50,8 +72,17 @@ def hold(baseline: Baseline, now: Configuration, profile: Profile) -> Beside:
     if then.engine != now.engine:
         words = f"it is a start of {then.engine}, this one is {now.engine}: nothing can be compared"
         return Beside(baseline, (Difference(words, apart=True, weight=1000),))
-    found = [*_identity(then, now), *_hardware(then, now), *_phases(then, now, profile), *_arguments(then, now)]
-    return Beside(baseline, tuple(found), _scale(then, now))
+    baseline = with_caches(baseline, now.caches)
+    then = baseline.configuration
+    found = [
+        *_identity(then, now),
+        *_hardware(then, now),
+        *_caches(then, now),
+        *_weights(then, now),
+        *_phases(then, now, profile),
+        *_arguments(then, now),
+    ]
+    return Beside(baseline, tuple(found), _scale(then, now), _ratio(then, now))
 
 
 def nearest(candidates: Iterable[Baseline], now: Configuration, profile: Profile) -> list[Beside]:
@@ -88,7 +119,7 @@ def _identity(then: Configuration, now: Configuration) -> Iterable[Difference]:
             weight=4 if minor else 1,
         )
     elif not now.version or not then.version:
-        yield Difference("version not known on both sides", apart=False, weight=1)
+        yield Difference("version not known on both sides", apart=False, weight=1, known=False)
 
 
 def _same_model(one: str | None, other: str | None) -> bool:
@@ -118,6 +149,29 @@ def _hardware(then: Configuration, now: Configuration) -> Iterable[Difference]:
         slower = here.cpus < there.cpus
         words = f"{here.cpus} CPUs here, {there.cpus} then: expect a {'slower' if slower else 'faster'} start"
         yield Difference(words, apart=False, weight=1)
+
+
+def _caches(then: Configuration, now: Configuration) -> Iterable[Difference]:
+    means = {("cold", "warm"): "expect a slower start", ("warm", "cold"): "expect a faster start"}
+    what = means.get((now.caches, then.caches))
+    if what is not None:
+        yield Difference(f"caches were {then.caches} then and are {now.caches} here: {what}", apart=False, weight=2)
+
+
+def _ratio(then: Configuration, now: Configuration) -> float:
+    """How many times as many bytes are to be loaded; 1 where that is not known, or hardly differs."""
+    if not then.weight_bytes or not now.weight_bytes:
+        return 1.0
+    ratio = now.weight_bytes / then.weight_bytes
+    return ratio if abs(ratio - 1.0) > _HARDLY else 1.0
+
+
+def _weights(then: Configuration, now: Configuration) -> Iterable[Difference]:
+    ratio = _ratio(then, now)
+    if ratio != 1.0:
+        here, there = (f"{(one or 0) / (1 << 30):.1f} GiB" for one in (now.weight_bytes, then.weight_bytes))
+        words = f"weights of {here} here, {there} then: downloads and loading are expected to take {ratio:.1f} times as long"
+        yield Difference(words, apart=False, weight=2)
 
 
 def _scale(then: Configuration, now: Configuration) -> float:

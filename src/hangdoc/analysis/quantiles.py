@@ -22,8 +22,9 @@ def quantile(values: Sequence[float], share: float) -> float:
     return values[low] + (values[high] - values[low]) * (place - low)
 
 
-def overdue_after(values: Sequence[float], scale: float = 1.0) -> float:
+def overdue_after(values: Sequence[float], scale: float = 1.0, *, alike: bool = True) -> float:
     """Seconds after which something that took so long in good starts is overdue: max(p95 + 30 s, 1.5 x longest), below
-    five runs max(p95 + 60 s, 2 x longest). `scale`: how much longer it may take here for a stated reason."""
-    margin, factor = (FEW_MARGIN_S, FEW_FACTOR) if len(values) < FEW else (MARGIN_S, FACTOR)
-    return scale * max(quantile(values, 0.95) + margin, factor * values[-1])
+    five runs, or where they were not `alike` in all that is known, max(p95 + 60 s, 2 x longest). `scale`: how much longer it
+    may take here for a stated reason; it does not widen the margin."""
+    margin, factor = (MARGIN_S, FACTOR) if alike and len(values) >= FEW else (FEW_MARGIN_S, FEW_FACTOR)
+    return max(scale * quantile(values, 0.95) + margin, factor * scale * values[-1])

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .. import __version__
-from ..analysis import configuration, progression
+from ..analysis import caches, configuration, progression
 from ..analysis.diagnosis import Diagnosis
 from ..analysis.progression import Span
 from ..engines import lines
@@ -167,8 +167,12 @@ class Recorder:
         day = time.strftime(
             "%Y-%m-%d", time.gmtime(self.diagnosis.history.last.at if self.diagnosis.history.last else 0)
         )
-        run = Run(day, by, partial, _round(ready), None if self._rotated else end.lines,
-                  None if self._rotated else end.bytes, hangdoc=__version__)  # fmt: skip
+        now, seen = self._configuration(launch), caches.found(self.diagnosis.history, book, launch)
+        lines_, bytes_ = (None, None) if self._rotated else (end.lines, end.bytes)
+        run = Run(
+            day, by, partial, _round(ready), lines_, bytes_, now.caches, seen.compiled or None, seen.read_bytes,
+            seen.downloaded or None, __version__,
+        )  # fmt: skip
         order = self.diagnosis.order()
         spans = progression.front(order, book.by_member, book.others, started, ready)
         dwell = {
@@ -178,7 +182,7 @@ class Recorder:
         }
         return Baseline(
             name,
-            self._configuration(launch),
+            now,
             runs=(run,),
             phases=tuple(self._phases(spans, dwell, partial=partial)),
             lines=tuple(self._kept_lines(started, ready)),
@@ -193,7 +197,9 @@ class Recorder:
         return f"its last verdict is {judgement.verdict}{where}"
 
     def _configuration(self, launch: Launch) -> Configuration:
-        return configuration.configuration(self.diagnosis.history, launch, self.diagnosis.version())
+        book = self.diagnosis.logbook
+        found = configuration.configuration(self.diagnosis.history, launch, self.diagnosis.version(), book)
+        return replace(found, caches="unknown") if self._age_at_first > _LATE_S or self._alone else found
 
     def _spans_of(self, member: Member, started: float, ready: float | None) -> tuple[Span, ...]:
         book, launch = self.diagnosis.logbook, self.diagnosis.launch

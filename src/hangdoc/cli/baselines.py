@@ -100,6 +100,10 @@ def _show(one: Baseline) -> Iterator[str]:
         facts += [f"ready after {run.ready_s:.1f} s"] if run.ready_s is not None else []
         facts += [f"{run.lines} lines"] if run.lines is not None else []
         facts += [f"{run.bytes:,} bytes"] if run.bytes is not None else []
+        facts += [f"{run.caches} caches"] if run.caches != "unknown" else []
+        facts += [f"{run.read_bytes >> 20:,} MiB from storage"] if run.read_bytes is not None else []
+        facts += [f"at least {run.compiled} compilers"] if run.compiled else []
+        facts += ["the model was downloaded"] if run.downloaded else []
         yield "  run " + ", ".join(facts)
     yield f"{'phase':<18}{'p50':>9}{'p95':>9}  each run"
     for row in one.phases:

@@ -21,7 +21,9 @@ from .here import this_machine
 
 
 class Caches(str, Enum):
-    """Whether compiler caches and the page cache were filled before."""
+    """Whether the caches (compilers', page cache, the model on disk) were filled before."""
+
+    auto = "auto"
 
     warm = "warm"
     cold = "cold"
@@ -38,7 +40,9 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options from the signat
     ),
     from_log: str = typer.Option("", "--from-log", metavar="FILE", help="The log of a past good start."),
     engine: str = typer.Option("", "--engine", help="With --from-log: vllm or sglang, where the log leaves doubt."),
-    caches: Caches = typer.Option(Caches.unknown, help="Whether caches were filled before the start."),
+    caches: Caches = typer.Option(
+        Caches.auto, help="Whether caches were filled before. Default: as it was seen to be."
+    ),
     note: str = typer.Option("", "--note", help="A sentence to keep with it."),
     new: bool = typer.Option(False, "--new", help="Replace what is recorded under that name instead of merging."),
     timeout: float = typer.Option(3600.0, min=1.0, help="Seconds to wait for ready."),
@@ -76,9 +80,11 @@ def _path(name: str) -> Path:
 
 
 def _with(one: Baseline, caches: str, note: str) -> Baseline:
+    one = replace(one, provenance=replace(one.provenance, note=note)) if note else one
+    if caches == Caches.auto:
+        return one
     runs = tuple(replace(run, caches=caches) for run in one.runs)
-    kept = replace(one.provenance, note=note) if note else one.provenance
-    return replace(one, runs=runs, configuration=replace(one.configuration, caches=caches), provenance=kept)
+    return replace(one, runs=runs, configuration=replace(one.configuration, caches=caches))
 
 
 def _title(one: Configuration) -> str:

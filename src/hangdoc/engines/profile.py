@@ -101,6 +101,8 @@ class Profile:
     aliases: dict[str, str] = field(default_factory=dict)  # argument aliases: "tp" -> "tensor-parallel-size"
     chatter: tuple[str, ...] = ()  # lines that only say "still waiting"
     fatal: tuple[str, ...] = ()  # lines that announce the end
+    cold: tuple[str, ...] = ()  # lines that tell of something compiled that a cache did not have
+    warm: tuple[str, ...] = ()  # lines that tell of something taken from a cache of compiled things
     child_roles: dict[str, Role] = field(default_factory=dict)  # regex on command line of untitled descendants -> role
     untitled: dict[Role, Role] = field(default_factory=dict)  # role of parent -> role of an untitled Python child
     root_role: Role = "launcher"

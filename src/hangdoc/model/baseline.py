@@ -37,7 +37,8 @@ class Configuration:
     args: Dict[str, str] = field(default_factory=dict)  # only arguments that matter for a start (an allow-list)
     hardware: Hardware = Hardware()
     hosts: int = 1
-    caches: str = "unknown"  # compiler caches and page cache: warm | cold | unknown | mixed
+    caches: str = "unknown"  # compiler caches, page cache, model on disk: warm | cold | unknown | mixed
+    weight_bytes: Optional[int] = None  # of the checkpoint
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,9 @@ class Run:
     lines: Optional[int] = None  # of its logs, when it was ready
     bytes: Optional[int] = None
     caches: str = "unknown"
+    compiled: Optional[int] = None  # compilers that were seen, at least
+    read_bytes: Optional[int] = None  # from storage, by all members that were needed
+    downloaded: Optional[bool] = None
     hangdoc: str = ""  # version that recorded it
 
 

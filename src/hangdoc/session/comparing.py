@@ -32,7 +32,7 @@ class Baselines:
         launch = diagnosis.launch
         if self.wanted == NONE or launch is None or launch.engine not in load.ENGINES:
             return
-        now = configuration(diagnosis.history, launch, diagnosis.version())
+        now = configuration(diagnosis.history, launch, diagnosis.version(), diagnosis.logbook)
         if self._last is None or self._last[0] != now:
             self._last = (now, *self._choose(now))
         _, diagnosis.beside, diagnosis.unmatched = self._last

@@ -1,0 +1,41 @@
+"""Some runs of a baseline as a baseline of their own. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from ..model.baseline import Baseline
+
+_T = TypeVar("_T")
+
+
+def with_caches(baseline: Baseline, wanted: str) -> Baseline:
+    """The runs that found their caches as `wanted` ("warm", "cold"); all of them where none did, or it is not known."""
+    kept = [number for number, run in enumerate(baseline.runs) if run.caches == wanted]
+    if wanted not in ("warm", "cold") or not kept or len(kept) == len(baseline.runs):
+        return baseline
+
+    def pick(values: Sequence[_T]) -> tuple[_T, ...]:
+        return tuple(values[number] for number in kept) if values else ()
+
+    return replace(
+        baseline,
+        configuration=replace(baseline.configuration, caches=wanted),
+        runs=pick(baseline.runs),
+        phases=tuple(
+            replace(
+                row,
+                start_s=pick(row.start_s),
+                duration_s=pick(row.duration_s),
+                dwell_s={label: pick(values) for label, values in row.dwell_s.items()},
+                lines=pick(row.lines),
+                bytes=pick(row.bytes),
+                rss=pick(row.rss),
+            )
+            for row in baseline.phases
+        ),
+        lines=tuple(replace(row, first_s=pick(row.first_s)) for row in baseline.lines),
+        processes=tuple(replace(row, threads=pick(row.threads)) for row in baseline.processes),
+    )
