@@ -31,6 +31,7 @@ PROBES: dict[str, str] = {
     "environ": "run as the owner of the processes or as root, on the host",
     "packages": "run as the owner of the processes or as root, on the host",
     "logs": "name the log with --log FILE",
+    "storage": "run as the owner of the processes or as root, on the host",
     "host": "run as root on the host, not in a container",
     "health": "look from the host of the server, where its port can be asked",
     "baseline": "record a good start with `hangdoc record-baseline NAME`",
@@ -59,8 +60,12 @@ def _launch(name: str, kind: Kind, probe: str, means: str, label: str = "", *, n
     return Fact(name, kind, "launch", probe, means, label, named)
 
 
-def _host(name: str, kind: Kind, means: str, label: str = "", *, named: bool = False) -> Fact:
-    return Fact(name, kind, "host", "host", means, label, named)
+def _host(name: str, kind: Kind, means: str, label: str = "", *, named: bool = False, probe: str = "host") -> Fact:
+    return Fact(name, kind, "host", probe, means, label, named)
+
+
+def _stored(name: str, kind: Kind, means: str, label: str = "", *, named: bool = False) -> Fact:
+    return _host(name, kind, means, label, named=named, probe="storage")
 
 
 def _member(name: str, kind: Kind, probe: str, means: str, label: str = "", *, named: bool = False) -> Fact:
@@ -103,6 +108,11 @@ _ROWS = (
     _launch("ranks_seen", "number", "processes", "Ranks seen, dead ones included.", "ranks seen"),
     _launch("programs", "texts", "processes", "Names of all programs of the launch, helpers and compilers included.",
             "programs"),
+    _launch("bars", "texts", "logs", "Progress bars that are not full, as LABEL DONE/TOTAL.", "progress bar"),
+    _launch("bar_share", "number", "logs", "Share done of the progress bar that is furthest behind, 0 to 1.",
+            "share done of a progress bar"),
+    _launch("ranks_apart", "bool", "judged", "Ranks are in different phases."),
+    _launch("victim_count", "number", "judged", "Needed members that wait for another.", "members that wait"),
     _launch("overdue", "bool", "baseline", "The phase lasts longer than in the good starts on record."),
     _launch("missing_lines", "texts", "baseline", "Lines that every good start had printed by now.", "lines missing"),
     _launch("ring_full", "bool", "fds", "A ring in shared memory has a reader that left all chunks unread.",
@@ -132,6 +142,27 @@ _ROWS = (
     _host("kernel_hung_task", "texts", "Lines about tasks blocked for minutes in the kernel log.", "kernel log"),
     _host("yama", "number", "kernel.yama.ptrace_scope."),
     _host("container", "text", "The kind of container that hangdoc runs in, empty outside of one."),
+    # Folders and files of the launch on a host. `name` is a role: model tokenizer draft-model download-dir hub xet
+    # vllm-cache sglang-cache torch-extensions inductor triton flashinfer deep-gemm aiter cuda-cache modelscope tilelang ray
+    # temporary home site-packages, or `any`.
+    _stored("place_paths", "texts", "Folders of a role.", "folder", named=True),
+    _stored("place_free", "bytes", "Bytes that may still be written there, of the fullest one.", "free in", named=True),
+    _stored("place_inodes_free", "number", "Files that may still be made there.", "files that may be made in", named=True),
+    _stored("place_kinds", "texts", "Types of the file systems: ext4 overlay tmpfs nfs4 lustre fuse.s3fs …",
+            "file system of", named=True),
+    _stored("place_remote", "bool", "Its file system is served by another machine or by a program.", "remote:", named=True),
+    _stored("place_read_only", "bool", "It is mounted read-only.", "read-only:", named=True),
+    _stored("place_silent", "bool", "Its file system did not answer within 0.5 s.", "does not answer:", named=True),
+    _stored("checkpoint_missing", "number", "Weight files that the checkpoint's index names and that are not there.",
+            "weight files missing"),
+    _stored("checkpoint_bytes", "bytes", "Size of the weight files.", "size of the checkpoint"),
+    _stored("checkpoint_formats", "texts", "safetensors bin pt gguf.", "format of the checkpoint"),
+    _stored("partials", "texts", "Files that are being downloaded, or were left so.", "unfinished downloads"),
+    _stored("partial_silence", "seconds", "Since the youngest of them grew.", "downloads silent for"),
+    _stored("left_locks", "texts", "Lock files that nobody can be behind: not locked, not open, no living owner.",
+            "lock files left behind in", named=True),
+    _stored("left_lock_age", "seconds", "Since the oldest of them was changed.", "age of the lock left in", named=True),
+    _stored("held_locks", "texts", "Lock files that the kernel says are locked.", "lock files held in", named=True),
     # One member of the launch
     _member("role", "text", "processes", "Its role: launcher, engine-core, worker, scheduler …"),
     _member("mechanism", "text", "threads", "What its thread of interest does (docs/words.md)."),
@@ -157,6 +188,17 @@ _ROWS = (
     _member("path", "text", "fds", "The file that it waits for, where it is one.", "waits for file"),
     _member("syscall", "text", "threads", "The system call that its main thread is blocked in.", "blocked in"),
     _member("wchan", "text", "threads", "Kernel function that its main thread sleeps in.", "sleeps in"),
+    _member("lock_age", "seconds", "storage", "Since the lock file that it waits for was changed.", "age of its lock file"),
+    _member("lock_older", "bool", "storage", "That lock file was last changed before the launch began.",
+            "its lock file is older than the launch"),
+    _member("lock_held", "bool", "storage", "The kernel has a lock on that file.", "its lock file is held"),
+    _member("lock_owner_alive", "bool", "storage", "The owner that a soft lock file names lives on this host.",
+            "owner of its lock file lives"),
+    _member("lock_holders", "texts", "storage", "Who holds the file lock that it waits for; known to be nobody where the"
+            " file was left behind.", "its file lock is held by"),
+    _member("libraries", "texts", "storage", "Libraries that it maps: drivers, NCCL, what was preloaded or injected.",
+            "maps library"),
+    _member("weights_mapped", "texts", "storage", "Weight files that it maps now.", "maps weights"),
     _member("state", "text", "processes", "Process state as in proc(5): R S D T t Z."),
     _member("program", "text", "processes", "Name of its program, as the kernel keeps it (15 characters)."),
     _member("title", "text", "processes", "Its title or command line, bounded."),

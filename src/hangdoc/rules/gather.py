@@ -12,7 +12,7 @@ from ..analysis.judge import Judgement
 from ..analysis.links import Edge
 from ..analysis.view import Picture, View
 from ..model.sample import Process, Socket
-from .facts import FACTS, PROBES
+from .facts import PROBES
 from .values import Missing, Seen, Value
 
 REASONS: Mapping[str, str] = {
@@ -100,8 +100,3 @@ class Gathered:
             found = self.getters[fact](self.context, name)
             self._known[key] = found if isinstance(found, Seen | Missing) else Seen(found)
         return self._known[key]
-
-
-def named(fact: str, scope: str) -> bool:
-    """Whether a fact is of this scope: the tables of getters are complete when all of them are."""
-    return FACTS[fact].scope == scope

@@ -13,13 +13,15 @@ from ..analysis.judge import Judgement
 from ..analysis.links import Edge
 from ..analysis.view import Picture, View
 from ..model import report as r
-from . import of_host, of_launch, of_member
+from . import of_host, of_launch, of_member, of_storage
 from .engine import Held, Lack
 from .form import PLACES, KnownCause, Step
-from .gather import Gathered, Looked
+from .gather import Gathered, Getter, Looked
 from .values import Who, World
 from .weigh import Weighed, lacks_of, rank, weigh
 
+HOST: Mapping[str, Getter[of_host.OfHost]] = {**of_host.GETTERS, **of_storage.HOST}
+MEMBER: Mapping[str, Getter[of_member.OfMember]] = {**of_member.GETTERS, **of_storage.MEMBER}
 _LACKS = 6  # sentences about facts that were missing
 _SAID = 160  # characters of one value in a sentence
 
@@ -69,11 +71,13 @@ def gathered(looked: Looked) -> World:
     for pid, track in sorted(view.history.tracks.items()):
         picture = looked.pictured.get(pid)
         one = of_member.OfMember(looked, track, picture)
-        places = {"pid": str(pid), "rank": str(track.member.rank), "path": of_member.path_of(one) or ""}
-        subject = Gathered(f"{track.member.label} (pid {pid})", one, of_member.GETTERS, places)
+        lock = of_storage.lock_of(one)
+        path = of_member.path_of(one) or (lock.path if lock else "")
+        places = {"pid": str(pid), "rank": str(track.member.rank), "path": path}
+        subject = Gathered(f"{track.member.label} (pid {pid})", one, MEMBER, places)
         members.append(Who(subject, pid in blamed, bool(picture and picture.victim), pid in ranks))
     facts = view.history.facts
-    hosts = [Gathered(f"host {view.launch.host}", of_host.OfHost(looked, facts), of_host.GETTERS)] if facts else []
+    hosts = [Gathered(f"host {view.launch.host}", of_host.OfHost(looked, facts), HOST)] if facts else []
     launch = Gathered("", looked, of_launch.GETTERS)
     members.sort(key=lambda one: not one.culprit)
     complete = view.launch.engine != "unknown" and len(ranks) >= _expected(looked)

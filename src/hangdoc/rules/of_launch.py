@@ -170,6 +170,33 @@ def ranks(c: Looked) -> set[int]:
     return found or {one.pid for one in needed if one.role == "engine-core"}
 
 
+def _bars(c: Looked, _: str) -> Any:
+    if not c.view.logbook.states:
+        return c.missing("logs")
+    return tuple(f"{label} {done}/{total}".strip() for label, done, total in _open_bars(c))[:_TEXTS]
+
+
+def _bar_share(c: Looked, _: str) -> Any:
+    if not c.view.logbook.states:
+        return c.missing("logs")
+    return min((done / total for _, done, total in _open_bars(c)), default=None)
+
+
+def _open_bars(c: Looked) -> list[tuple[str, int, int]]:
+    everyone = (*c.view.logbook.by_member.values(), c.view.logbook.others)
+    paces = [pace for one in everyone for pace in one.paces.values() if pace.total > pace.done]
+    return [(pace.label.strip(), pace.done, pace.total) for pace in paces]
+
+
+def _apart(c: Looked, _: str) -> Any:
+    known = {one.phase for pid in ranks(c) if (one := c.pictured.get(pid)) is not None}
+    return c.missing("judged") if not known or None in known else len(known) > 1
+
+
+def _victims(c: Looked, _: str) -> Any:
+    return sum(1 for one in c.pictures if one.member.needed and one.victim)
+
+
 def _overdue(c: Looked, _: str) -> Any:
     behind = c.judgement.behind
     late = compare.lateness(c.view, behind) if behind else None
@@ -254,6 +281,10 @@ GETTERS = {
     "last_line": _last_line, "log_via": _log_via, "exception": _exception, "repeats": _repeats, "port": _port,
     "listening": _listening, "port_taken": _port_taken, "health": _health, "head": _head, "nodes": _nodes,
     "node_rank": _node_rank, "ranks_expected": _expected, "ranks_seen": _seen, "programs": _programs,
+    "bars": _bars,
+    "bar_share": _bar_share,
+    "ranks_apart": _apart,
+    "victim_count": _victims,
     "overdue": _overdue, "missing_lines": _missing_lines, "ring_full": _ring_full, "connecting": _connecting,
     "remote_peers": _remote_peers, "oom": _oom,
 }  # fmt: skip
