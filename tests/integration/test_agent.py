@@ -268,6 +268,9 @@ def test_a_tick_follows_descendants_and_takes_over_threads_that_did_not_run() ->
         assert quick.processes[child.pid].cmdline == child.cmdline
         assert quick.cost.children == 0
         assert quick.processes[child.pid].threads is None
+        outputs = answer(ticker, Ask(4, ("processes", "logs"), pids=(pid,)))
+        assert set(outputs.processes[child.pid].fds or ()) == {1, 2}
+        assert outputs.cost.children == 1  # for the logs; names of descriptors are read without a child
         only = answer(ticker, Ask(4, STATE, pids=(pid,), thread_pids=(pid,)))
         assert only.processes[child.pid].threads is None
         assert only.processes[pid].threads

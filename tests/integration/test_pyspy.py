@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -10,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -255,6 +257,19 @@ def test_find_prefers_ours_over_one_that_is_too_old(tmp_path: Path, monkeypatch:
     assert old in why
     assert pyspy.find("/proc", elsewhere, TOOL)[0] == TOOL
     assert pyspy.find("/proc", me, None)[0] == TOOL  # beside its own interpreter
+
+
+def test_a_version_is_asked_once_for_all_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pyspy, "_VERSIONS", {})
+    monkeypatch.setenv("PATH", "")
+    elsewhere = replace(process_of(os.getpid()), exe="/nonexistent/python", cmdline=())
+    tool = script(tmp_path, f"echo asked >> {tmp_path}/asked; echo py-spy 0.4.3")
+    assert pyspy.find("/proc", elsewhere, tool) == (tool, "0.4.3")
+    learnt = json.loads(json.dumps(pyspy.versions()))  # as a child's answer brings it
+    monkeypatch.setattr(pyspy, "_VERSIONS", {})
+    pyspy.remember(learnt)
+    assert pyspy.find("/proc", elsewhere, tool) == (tool, "0.4.3")
+    assert (tmp_path / "asked").read_text() == "asked\n"
 
 
 def test_a_tool_that_anybody_could_have_put_there_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,11 +77,12 @@ def _parts(do: Callable[[List[Unseen]], Iterable[Tuple[str, Any]]]) -> Task:
 def _stacks(root: str, process: Process, ours: Any, deadline: float) -> Callable[[List[Unseen]], Any]:
     def do(unseen: List[Unseen]) -> Any:
         tool, said = pyspy.find(root, process, ours)
+        learnt = {"versions": pyspy.versions()}
         if tool is None:
             unseen.append(Unseen("stacks", "tool-missing", said, process.pid))
-            return None
+            return learnt
         found, python = pyspy.dump(root, process, tool, max(0.2, deadline - time.monotonic() - 0.2), unseen)
-        return None if found is None else {"stacks": found, "python": python or None}
+        return learnt if found is None else {**learnt, "stacks": found, "python": python or None}
 
     return do
 
@@ -130,6 +131,7 @@ def _put(
         if value is None:
             continue
         if probe == "stacks":
+            pyspy.remember(value.pop("versions", ()))  # the child that asked is gone; the next need not ask again
             plain[pid].update(value)
         elif probe == "storage":  # it comes in parts
             fields.setdefault("storage", {}).update(value)

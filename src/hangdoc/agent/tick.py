@@ -119,9 +119,9 @@ class Ticker:
             probes.add("processes")
         if probes & {"storage", "network"}:
             probes |= {"processes", "environ"}  # arguments and variables name folders and interfaces
-        if {"logs", "sockets"} & set(ask.probes):
-            probes.add("fds")
         steps = [step for step, (probe, _) in STEPS.items() if probe in probes or step == "state"]
+        if "fds" not in steps and {"logs", "sockets"} & set(ask.probes):
+            steps.append("fds")  # names alone, which never block
         if ask.wait_pids is not None and process.pid not in ask.wait_pids:
             steps = [step for step in steps if step != "waits"]
         return steps

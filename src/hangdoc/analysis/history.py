@@ -234,12 +234,13 @@ class History:
         track.threads_at = at
         for tid, thread in threads.items():
             place, known = thread_place(thread), track.threads.get(tid)
+            since = track.asleep_since(at) if tid == track.process.pid and thread.state != "R" else at
             if known is None:
-                known = track.threads[tid] = ThreadTrack(place, at, thread.slices, at)
+                known = track.threads[tid] = ThreadTrack(place, since, thread.slices, since)
             else:
                 known.looks += 1
                 if known.place != place:
-                    known.place, known.in_place_since, known.deadlines = place, at, set()
+                    known.place, known.in_place_since, known.deadlines = place, since, set()
                 if known.slices != thread.slices or thread.slices is None:
                     known.slices, known.not_run_since = thread.slices, at
             if thread.deadline is not None and len(known.deadlines) < _DEADLINES:
@@ -260,6 +261,8 @@ class History:
             io.rchar if io else None,
             io.syscr if io else None,
             process.rss_file,
+            io.wchar if io else None,
+            process.switches,
         )
         if track.ticks:
             for channel in moved_channels(track.ticks[-1], tick):

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field, fields, replace
 
 from ..model.launch import Member
-from ..model.sample import Process, Stack, Thread
+from ..model.sample import Fd, Process, Stack, Thread
 from . import floors
 
 _STACK_AGE_S = 5.0  # an older stack is not what a thread is doing now
@@ -27,6 +27,8 @@ class Tick:
     rchar: int | None
     syscr: int | None
     rss_file: int | None = None  # of mapped files
+    wchar: int | None = None
+    switches: int | None = None  # of its main thread
 
 
 @dataclass
@@ -65,6 +67,18 @@ class Track:
         """Its main thread, as last seen."""
         return (self.process.threads or {}).get(self.process.pid)
 
+    def asleep_since(self, now: float) -> float:
+        """Since when its main thread has not run at all, by the switches that each tick counted; `now` without them.
+
+        A thread that sleeps is put off no CPU before it has run again.
+        """
+        since = now
+        for tick in reversed(self.ticks):
+            if tick.switches is None or tick.switches != self.process.switches:
+                break
+            since = tick.at
+        return since
+
     def _in_place(self, tid: int | None, since: float) -> bool:
         known = self.threads.get(tid) if tid is not None else None
         return known is not None and known.in_place_since <= since
@@ -102,9 +116,13 @@ def merge(old: Process, new: Process) -> Process:
     """The newer process, with the facts of the older one where the newer look did not ask for them."""
     empty = {one.name: one.default for one in fields(Process) if one.name not in _IDENTITY}
     kept = {name: getattr(old, name) for name, default in empty.items() if getattr(new, name) == default}
-    if old.fds and new.fds and set(new.fds) <= {1, 2}:  # a look at its outputs alone
-        kept["fds"] = {**old.fds, **new.fds}
+    if old.fds and new.fds and set(new.fds) <= {1, 2}:  # a look at its outputs alone, which tells less of each
+        kept["fds"] = {**old.fds, **{n: one for n, one in new.fds.items() if not _same_file(old.fds.get(n), one)}}
     return replace(new, **kept)
+
+
+def _same_file(old: Fd | None, new: Fd) -> bool:
+    return old is not None and (old.target, old.inode) == (new.target, new.inode)
 
 
 def moved_channels(before: Tick, now: Tick) -> list[str]:

@@ -148,6 +148,7 @@ class Process:
     exit_code: Optional[int] = None  # wait status of a zombie, where it may be read
     tracer: Optional[int] = None
     pending_stop: bool = False
+    switches: Optional[int] = None  # how often its main thread was put off a CPU: the same twice, and it has not run
     io: Optional[Io] = None
     cgroup: Optional[str] = None
     pid_ns: Optional[int] = None

@@ -93,7 +93,7 @@ def read(root: str, pid: int, unseen: List[Unseen], limit: int = 4096, only: Seq
     found: Dict[int, Fd] = {}
     try:
         with Folder(root, pid) as folder:
-            numbers = [one for one in folder.numbers("fd") if not only or one in only]
+            numbers = list(only) or folder.numbers("fd")
             if len(numbers) > limit:
                 unseen.append(Unseen("fds", "skipped", f"{len(numbers)} descriptors, the first {limit} were read", pid))
             for number in numbers[:limit]:

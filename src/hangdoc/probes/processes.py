@@ -72,7 +72,14 @@ def _basic(folder: Folder, stat: Stat) -> Process:
         rss_shmem=_kilobytes(status, "RssShmem"),
         tracer=int(status.get("TracerPid", "0") or 0) or None,
         pending_stop=pending_stop(status),
+        switches=_switches(status),
     )
+
+
+def _switches(status: Dict[str, str]) -> Optional[int]:
+    """`status` of a process counts those of its main thread alone (proc(5))."""
+    counts = [status.get(name, "") for name in ("voluntary_ctxt_switches", "nonvoluntary_ctxt_switches")]
+    return sum(map(int, counts)) if all(one.isdigit() for one in counts) else None
 
 
 def _numbers(value: str) -> List[int]:

@@ -13,7 +13,7 @@ from ..analysis.tracks import Track
 
 TICK_S = 1.0  # processes
 LOGS_S = 2.0
-QUIET_LOGS_S = 5.0  # of logs that have not grown for some time
+QUIET_LOGS_S = 5.0  # of logs that have not grown for some time, or when no member has written anything
 THREADS_S = 5.0  # threads of every needed member that moves, and of who is behind
 HEALTH_S = 5.0  # SGLang's health check runs a token
 EARLY_HEALTH_S = 15.0  # before the port can be open
@@ -44,6 +44,8 @@ class Cadence:
 
     stacks: bool = True
     still: dict[int, float] = field(default_factory=dict)
+    _asleep: set[int] = field(default_factory=set)  # of the still ones, whose main thread has not run at all
+    _written: dict[int, int | None] = field(default_factory=dict)  # bytes of each at the last look at logs
     _logs_at: float = float("-inf")
     _threads_at: float = float("-inf")
     _health_at: float = float("-inf")
@@ -58,19 +60,26 @@ class Cadence:
     _machine: bool = False
 
     def saw(self, tracks: Mapping[int, Track], needed: Iterable[int]) -> list[int]:
-        """Take note of a tick. Returns those needed members that have just become still."""
+        """Take note of a tick. Returns those needed members that have come to rest: still, and their main thread has
+        not run since the tick before. One that wakes and sleeps on waits for nothing that only its memory tells."""
         fresh = []
         alive = {pid for pid in needed if pid in tracks and tracks[pid].gone is None and tracks[pid].died is None}
         for pid in alive:
             track = tracks[pid]
             if not _came_to_a_stop(track):
                 self.still.pop(pid, None)
-            elif pid not in self.still:
-                self.still[pid] = track.ticks[-1].at
+                self._asleep.discard(pid)
+                continue
+            self.still.setdefault(pid, track.ticks[-1].at)
+            if track.ticks[-1].switches != track.ticks[-2].switches:
+                self._asleep.discard(pid)
+            elif pid not in self._asleep:
+                self._asleep.add(pid)
                 fresh.append(pid)
         for known in (self.still, self._stacks_at):
             for pid in set(known) - alive:
                 del known[pid]
+        self._asleep &= alive
         return sorted(fresh)
 
     def plan(
@@ -91,7 +100,9 @@ class Cadence:
         open by now; `grown`: when a log last grew; `fetching`: something is being downloaded.
         """
         alive = [pid for pid in needed if pid in tracks and tracks[pid].gone is None and tracks[pid].died is None]
-        probes = ["processes", *self._around(now, behind, pending, near=near, grown=grown)]
+        probes = ["processes", *self._around(now, behind, pending, near=near)]
+        if self._logs_due(now, tracks, grown):
+            probes.append("logs")
         if not self._environ and tracks:
             self._environ = True
             probes.append("environ")
@@ -125,19 +136,24 @@ class Cadence:
             probes.append("stacks")
         return Plan(tuple(probes), tuple(sorted(looked)), tuple(sorted(stacks)), tuple(sorted(decoded)))
 
-    def at_once(self, fresh: Collection[int]) -> Plan:
-        """What to ask about members that have just become still, without waiting for the next tick."""
+    @staticmethod
+    def at_once(fresh: Collection[int]) -> Plan:
+        """What to ask about members that have just come to rest, without waiting for the next tick."""
         wanted = tuple(sorted(fresh))
         return Plan(("processes", "threads", "fds"), wanted, (), wanted)
 
-    def _around(
-        self, now: float, behind: int | None, pending: Collection[int], *, near: bool, grown: float | None
-    ) -> list[str]:
+    def _logs_due(self, now: float, tracks: Mapping[int, Track], grown: float | None) -> bool:
+        written = {pid: track.ticks[-1].wchar for pid, track in tracks.items() if track.ticks}
+        # What a child wrote is counted for its parent once it was waited for (wait_task_zombie() of the kernel).
+        same = bool(written) and written == self._written and None not in written.values()
+        quiet = same or (grown is not None and now - grown > CALM_S)
+        if now - self._logs_at < (QUIET_LOGS_S if quiet else LOGS_S) - TICK_S / 2:
+            return False
+        self._logs_at, self._written = now, written
+        return True
+
+    def _around(self, now: float, behind: int | None, pending: Collection[int], *, near: bool) -> list[str]:
         probes = []
-        quiet = grown is not None and now - grown > CALM_S
-        if now - self._logs_at >= (QUIET_LOGS_S if quiet else LOGS_S) - TICK_S / 2:
-            self._logs_at = now
-            probes.append("logs")
         if now - self._health_at >= (HEALTH_S if near else EARLY_HEALTH_S):
             self._health_at = now
             probes.append("health")

@@ -11,7 +11,7 @@ from hangdoc.analysis import floors
 from hangdoc.analysis.history import History
 from hangdoc.analysis.tracks import Tick, merge, moved_channels
 from hangdoc.model.launch import Launch, Member
-from hangdoc.model.sample import Io, Process, Sample, Stack, Thread
+from hangdoc.model.sample import Fd, Io, Process, Sample, Stack, Thread
 
 MEMBER = Member(100, 5.0, "scheduler", title="sglang::scheduler_TP0")
 LAUNCH = Launch("box", 100, "sglang", {100: MEMBER})
@@ -62,6 +62,25 @@ def test_the_same_wait_with_wake_ups_is_one_place() -> None:
     history = folded(sample(1, blocked()), sample(2, blocked(slices=11)), sample(3, blocked(slices=12)))
     known = history.tracks[100].threads[100]
     assert (known.in_place_since, known.not_run_since) == (1, 3)
+
+
+def test_a_main_thread_is_where_it_is_since_it_last_ran() -> None:
+    """The processes are looked at each second, their threads seldom: the switches tell since when it sleeps."""
+    ticks = [sample(at, replace(BASE, switches=count), "processes") for at, count in ((1, 3), (2, 4), (3, 4))]
+    history = folded(*ticks, sample(4, replace(blocked(), switches=4)))
+    known = history.tracks[100].threads[100]
+    assert (known.in_place_since, known.not_run_since) == (2, 2)
+    without = folded(*(sample(at, BASE, "processes") for at in (1, 2, 3)), sample(4, blocked()))
+    assert without.tracks[100].threads[100].in_place_since == 4
+
+
+def test_outputs_alone_do_not_hide_what_was_seen_of_them_before() -> None:
+    pipe = Fd(1, "pipe", "pipe:[7]", 7, unread=65536, capacity=65536)
+    old = replace(BASE, fds={1: pipe, 5: Fd(5, "socket", "socket:[9]", 9)})
+    again = merge(old, replace(BASE, fds={1: Fd(1, "pipe", "pipe:[7]", 7)}))
+    assert again.fds == old.fds
+    other = Fd(1, "file", "/log", 8)
+    assert merge(old, replace(BASE, fds={1: other})).fds == {1: other, 5: old.fds[5]}  # type: ignore[index]
 
 
 def test_another_call_is_another_place() -> None:

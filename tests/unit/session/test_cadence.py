@@ -11,7 +11,18 @@ from hangdoc.analysis import floors
 from hangdoc.analysis.tracks import ThreadTrack, Tick, Track
 from hangdoc.model.launch import Member
 from hangdoc.model.sample import Process
-from hangdoc.session.cadence import CALM_S, FETCH_S, HEALTH_S, SELDOM_S, STACKS_S, THREADS_S, Cadence, Plan
+from hangdoc.session.cadence import (
+    CALM_S,
+    FETCH_S,
+    HEALTH_S,
+    LOGS_S,
+    QUIET_LOGS_S,
+    SELDOM_S,
+    STACKS_S,
+    THREADS_S,
+    Cadence,
+    Plan,
+)
 
 A, B = 1, 2
 
@@ -23,6 +34,8 @@ class Hand:
         self.cadence = Cadence()
         self.now = 0.0
         self.cpu = {A: 0.0, B: 0.0}
+        self.switches = {A: 0, B: 0}
+        self.written = 0
         self.tracks = {
             pid: Track(Member(pid, 0.0, "scheduler"), Process(pid, 0, 0.0, "S", "x"), 0.0, 0.0) for pid in self.cpu
         }
@@ -34,11 +47,17 @@ class Hand:
         counted: tuple[int, ...] = (),
         behind: int | None = None,
         others: float = 0.0,  # CPU seconds of the threads of A beside its main thread
+        wakes: tuple[int, ...] = (),  # whose main thread runs for a moment
+        writes: bool | None = False,  # whether A writes something; None: that may not be seen
     ) -> Plan:
         plan = self.cadence.plan(self.now, self.tracks, [A, B], behind, near=False)
         for pid, track in self.tracks.items():
             self.cpu[pid] += (0.9 if pid in busy or pid in counted else 0.0) + (others if pid == A else 0.0)
-            track.ticks.append(Tick(self.now, self.cpu[pid], 0, 0, 0, 0, 0, 0))
+            self.switches[pid] += pid in busy or pid in counted or pid in wakes
+            self.written += pid == A and writes is True
+            wchar = None if writes is None else self.written
+            tick = Tick(self.now, self.cpu[pid], 0, 0, 0, 0, 0, 0, wchar=wchar, switches=self.switches[pid])
+            track.ticks.append(tick)
             if pid in counted:
                 track.moved["memory"] = self.now
         fresh = self.cadence.saw(self.tracks, [A, B])
@@ -73,8 +92,21 @@ def test_who_becomes_still_is_looked_at_at_once_and_its_stack_in_the_next_tick()
     hand.second(counted=(B,))
     assert hand.fresh == (A,)
     plan = hand.second(counted=(B,))
+    assert not hand.fresh
     assert plan.stack_pids == (A,)
     assert A in plan.thread_pids
+
+
+def test_what_its_calls_wait_for_is_read_once_its_main_thread_has_not_run_for_a_tick() -> None:
+    hand = Hand()
+    for _ in range(10):
+        hand.second(counted=(A, B))
+    for _ in range(5):
+        plan = hand.second(counted=(B,), wakes=(A,))
+        assert not hand.fresh
+    assert A in plan.thread_pids
+    hand.second(counted=(B,))
+    assert hand.fresh == (A,)
 
 
 def test_cpu_time_that_no_counter_explains_gets_three_stacks_within_the_window_of_judging() -> None:
@@ -105,6 +137,18 @@ def test_a_sleeping_main_thread_is_looked_at_again_as_long_as_other_threads_spen
 
 def test_a_process_that_sleeps_as_a_whole_is_looked_at_once_a_minute() -> None:
     assert len(looks_at_a_sleeper(0.5 * floors.CPU)) <= 120 / (2 * CALM_S) + 2
+
+
+def looks_at_logs(*, writes: bool | None) -> int:
+    """How often logs are looked at within two minutes."""
+    hand = Hand()
+    return sum("logs" in hand.second(writes=writes).probes for _ in range(120))
+
+
+def test_logs_are_looked_at_less_often_while_no_member_writes_anything() -> None:
+    assert looks_at_logs(writes=True) >= 120 / LOGS_S - 2
+    assert looks_at_logs(writes=None) >= 120 / LOGS_S - 2
+    assert 120 / QUIET_LOGS_S - 2 <= looks_at_logs(writes=False) <= 120 / QUIET_LOGS_S + 2
 
 
 def test_health_is_asked_at_most_once_in_five_seconds() -> None:
