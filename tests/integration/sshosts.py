@@ -144,7 +144,7 @@ def _sshd_config(folder: Path, name: str, more: str) -> Path:
     config.write_text(
         f"{more}\nPort 22\nListenAddress 0.0.0.0\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\n"
         "StrictModes no\nUsePAM no\nPermitRootLogin yes\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
-        f"PidFile none\nUseDNS no\nPrintMotd no\nMaxStartups 100\n"
+        f"PidFile none\nSetEnv PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin\nUseDNS no\nPrintMotd no\nMaxStartups 100\n"
     )
     return config
 

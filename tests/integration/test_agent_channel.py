@@ -15,6 +15,7 @@ from targets import eventually, running
 from hangdoc.agent import bootstrap, bundle
 from hangdoc.codec import convert
 from hangdoc.hosts.channel import ChannelError
+from hangdoc.hosts.frames import Reader
 from hangdoc.hosts.local import CommandChannel, LocalChannel
 from hangdoc.model.ask import Ask
 from hangdoc.model.sample import Sample
@@ -51,7 +52,8 @@ def test_an_agent_that_was_killed_is_an_error_with_its_last_words() -> None:
     ("script", "message", "words"),
     [
         ("echo no such container >&2; exit 3", "status 3", "no such container"),
-        ("echo Welcome; cat >/dev/null", "no answer of an agent", ""),
+        ("echo Welcome; cat >/dev/null", "in time", "Welcome"),
+        ("head -c 200000 >/dev/null; yes", "no answer of an agent", "y"),
         ("sleep 60", "in time", ""),
         ("yes >&2", "in time", "y"),
     ],
@@ -129,7 +131,7 @@ TOO_OLD = [one for one in pythons() if one not in SUPPORTED]
 def test_the_agent_runs_from_memory_or_a_private_folder_on_every_python(python: str, patch: str) -> None:
     done = _agent(python, patch)
     assert done.stderr == b""
-    hello, reply = (json.loads(line) for line in done.stdout.splitlines())
+    hello, reply = (json.loads(line) for line in Reader().feed(done.stdout))
     assert hello["hello"] == 1
     assert convert(reply["sample"], Sample).processes[os.getpid()].threads
     assert done.returncode == 0
@@ -141,7 +143,7 @@ def test_the_agent_runs_from_memory_or_a_private_folder_on_every_python(python: 
 )
 def test_an_older_python_is_refused_in_words(python: str, patch: str) -> None:
     done = _agent(python, patch)
-    assert done.returncode == bootstrap.TOO_OLD
+    assert done.returncode == bootstrap.UNAVAILABLE
     assert b"Python 3." in done.stderr
 
 

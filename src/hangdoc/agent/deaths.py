@@ -65,12 +65,15 @@ class Deaths:
             self._pids[pid, process.start] = pidfd
             self._poller.register(pidfd, select.POLLIN)
 
-    def wait_for(self, fd: int) -> None:
-        """Return when `fd` can be read; note meanwhile who ends."""
+    def wait_for(self, fd: int, limit_s: Optional[float] = None) -> bool:
+        """Whether `fd` can be read within `limit_s` (None: for ever); note meanwhile who ends."""
+        end = None if limit_s is None else time.monotonic() + limit_s
         self._poller.register(fd, select.POLLIN)
         try:
-            while not self._look(fd, None):
-                pass
+            while not self._look(fd, None if end is None else max(0, int((end - time.monotonic()) * 1000) + 1)):
+                if end is not None and time.monotonic() >= end:
+                    return False
+            return True
         finally:
             self._poller.unregister(fd)
 

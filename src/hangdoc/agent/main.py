@@ -1,7 +1,9 @@
-"""The agent: questions come as JSON lines on stdin, samples go as JSON lines to stdout, nothing else ever does.
+"""The agent: questions come as JSON lines on stdin, samples go as JSON messages (frames.py) to stdout, nothing else ever does.
 
-Its first line is `{"hello": 1, …}`, then one `{"sample": …}` or `{"error": …}` for each question. It ends when stdin
-ends, also in the middle of a question: keep stdin open until the answer is there.
+Its first message is `{"hello": 1, …}`, then one `{"sample": …}` or `{"error": …}` for each question. It ends when stdin
+ends, also in the middle of a question: keep stdin open until the answer is there. An `{"order": …}` has no answer:
+`{"idle_s": 900}` ends the agent when nothing was asked for so long (a connection may die without a word), `{"tool": …}`
+brings a py-spy (tool.py).
 """
 
 from __future__ import annotations
@@ -12,12 +14,13 @@ import os
 import platform
 import signal
 import sys
-from typing import Any, Callable, Dict, Iterator, List, Set
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set
 
 from .. import __version__
 from ..model.ask import Ask
 from ..probes import DEEP, PROBES
 from . import wire
+from .frames import framed
 from .isolate import Hangup, Nursery
 from .tick import Ticker
 
@@ -38,11 +41,13 @@ def hello() -> Dict[str, Any]:
     }
 
 
-def lines(fd: int, wait: Callable[[int], None] = lambda _: None) -> Iterator[bytes]:
-    """Lines of a descriptor until its end; a line that is too long ends it too. `wait` is called before each read."""
+def lines(fd: int, wait: Callable[[int], bool] = lambda _: True) -> Iterator[bytes]:
+    """Lines of a descriptor until its end; a line that is too long ends it too.
+
+    `wait` is called before each read; when it gives False, nothing came for too long, and that is the end, too.
+    """
     buffer = b""
-    while len(buffer) <= _LINE_LIMIT:
-        wait(fd)
+    while len(buffer) <= _LINE_LIMIT and wait(fd):
         raw = os.read(fd, 1 << 16)
         if not raw:
             return
@@ -51,7 +56,7 @@ def lines(fd: int, wait: Callable[[int], None] = lambda _: None) -> Iterator[byt
 
 
 def _send(fd: int, value: Any) -> None:
-    view = memoryview(json.dumps(value, separators=(",", ":"), allow_nan=False).encode() + b"\n")
+    view = memoryview(framed(json.dumps(value, separators=(",", ":"), allow_nan=False).encode()))
     while view:
         view = view[os.write(fd, view) :]
 
@@ -62,6 +67,28 @@ def needed_fds() -> Set[int]:
     return {int(one[len(prefix) :]) for one in sys.path if one.startswith(prefix) and one[len(prefix) :].isdigit()}
 
 
+class _Orders:
+    """What the caller has ordered so far."""
+
+    def __init__(self) -> None:
+        self.idle_s: Optional[float] = None
+        self._tool: Any = None
+
+    def take(self, order: Dict[str, Any]) -> None:
+        """Raises ValueError for one that cannot be followed."""
+        if "idle_s" in order:
+            self.idle_s = float(order["idle_s"])
+        if "tool" in order or "tool_size" in order:
+            from .tool import Tool  # noqa: PLC0415 - seldom wanted
+
+            self._tool = self._tool or Tool()
+            self._tool.take(order)
+
+    def applied(self, ask: Ask) -> Ask:
+        """The question as it is meant after them."""
+        return self._tool.lent(ask) if self._tool is not None else ask
+
+
 def serve() -> int:
     """Answer until stdin ends. Returns the exit status."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C belongs to the caller, which then closes stdin
@@ -69,15 +96,20 @@ def serve() -> int:
     out = os.dup(1)
     os.dup2(2, 1)  # a stray print of any library goes to stderr
     ticker = Ticker(Nursery(needed_fds(), hangup_fd=0))
+    orders = _Orders()
     gc.collect()
     gc.freeze()
     try:
         _send(out, hello())
-        for line in lines(0, ticker.deaths.wait_for):
+        for line in lines(0, lambda fd: ticker.deaths.wait_for(fd, orders.idle_s)):
             if not line.strip():
                 continue
             try:
-                question = wire.ask(json.loads(line))
+                plain = json.loads(line)
+                if isinstance(plain, dict) and "order" in plain:
+                    orders.take(plain["order"])
+                    continue
+                question = orders.applied(wire.ask(plain))
             except ValueError as error:
                 _send(out, {"error": str(error)[:500]})
                 continue

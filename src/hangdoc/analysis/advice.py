@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from ..engines.load import advice
 from ..model.sample import Unseen
 from .view import Picture
+
+REACH = "reach"  # the probe of an `Unseen` that stands for a whole host
 
 
 def next_steps(one: Picture) -> list[str]:
@@ -28,4 +32,8 @@ def disproof(one: Picture) -> str:
 def fix_of(unseen: Unseen) -> str:
     """How to see it without losing the evidence first."""
     words = advice()
+    if unseen.probe == REACH:
+        return next(
+            (fix for said, fix in words.reach.items() if re.search(said, unseen.detail)), words.see_more["failed"]
+        )
     return words.see_more_of.get(unseen.probe, {}).get(unseen.reason) or words.see_more[unseen.reason]

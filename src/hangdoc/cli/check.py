@@ -10,19 +10,27 @@ from rich.table import Table
 from rich.text import Text
 
 from ..analysis.advice import fix_of
+from ..hosts.tool import find_pyspy
 from ..model.sample import Sample
 from ..report.safe import clean
 from ..session import target
-from ..session.look import Look, Options, find_pyspy
+from ..session.look import Look, Options
 from . import exits, screen
-from .here import this_machine
+from .here import Reaching, channel_to
+from .reaching import reaches
+from .targets import live, pid_of
 
 
-def command(pid: int = typer.Argument(0, metavar="[PID]", help="A process of the launch.", show_default=False)) -> int:
+@reaches
+def command(
+    reaching: Reaching,
+    words: list[str] = typer.Argument(None, metavar="[TARGET]...", help="Hosts, a process of the launch."),
+) -> int:
     """Look at a launch with every probe and say what each could see. Nothing is judged and nothing is paused."""
-    with this_machine() as channel:
+    targets = live(words or [])
+    with channel_to(targets, reaching) as channel:
         first = target.scan(channel)
-        launch = target.choose(channel, first, pid or None)
+        launch = target.choose(channel, first, pid_of(channel, targets))
         look = Look(channel, launch, first, Options())
         look.tick(stacks=False, budget_s=5.0)
         look.tick(stacks=True, budget_s=5.0)

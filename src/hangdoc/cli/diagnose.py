@@ -20,7 +20,7 @@ from ..session.casefile import CaseWriter
 from ..session.look import Look, Options
 from . import exits, screen
 from .good import baselines_of
-from .here import this_machine
+from .here import Reaching, channel_to
 from .known import known_causes
 from .options import (
     BaselineOption,
@@ -36,14 +36,18 @@ from .options import (
     existing,
     open_case,
 )
+from .reaching import reaches
 from .replay import report_of_case
+from .targets import Targets, parse, pid_of
 
 
+@reaches
 def command(  # noqa: PLR0913, PLR0917 - typer reads the options from the signature
-    target_: str = typer.Argument(
-        "",
-        metavar="[PID | CASE]",
-        help="Any process of the launch, or a saved case. Default: the launch on this machine.",
+    reaching: Reaching,
+    words: list[str] = typer.Argument(
+        None,
+        metavar="[TARGET]...",
+        help="Any process of the launch, hosts, or a saved case. Default: the launch on this machine.",
     ),
     pid: PidOption = 0,
     log: list[str] = typer.Option(
@@ -66,23 +70,23 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options from the signat
 ) -> int:
     """Look once at a launch: is it slow or stuck, where, because of which rank, and what to do."""
     form = screen.form_of(json=json, as_markdown=as_markdown)
-    if pid and target_ and target_ != str(pid):
-        raise exits.Stop(f"two targets: --pid {pid} and {target_}", "name one of them", exits.USAGE)
-    given = str(pid) if pid else target_
-    if given and not (given.isascii() and given.isdigit()):
+    targets = parse(words or [], pid)
+    if targets.cases:
         if deep:
             raise exits.Stop("--deep looks at living processes, and this is a file")
-        report = report_of_case(Path(given), baselines_of(baseline), known_causes(causes))
+        if len(targets.cases) > 1:
+            raise exits.Stop("one case at a time", "hangdoc diagnose CASE")
+        report = report_of_case(targets.cases[0], baselines_of(baseline), known_causes(causes))
     else:
         options = Options(
             stacks=stacks is Stacks.auto,
-            logs=existing(log),
+            logs=tuple(log) if targets.hosts or not reaching.plain else existing(log),
             timeout_s=timeout,
             baselines=baselines_of(baseline),
             reasons=known_causes(causes),
         )
         live = form == "text" and screen.colour()
-        report = _look(int(given) if given else None, options, Path(save) if save else None, live=live, deep=deep)
+        report = _look(targets, reaching, options, Path(save) if save else None, live=live, deep=deep)
     screen.show(report, form, verbose=verbose)
     return exits.exit_status(report.verdict, fail_on.value if fail_on else None, lost_target=lost(report))
 
@@ -96,13 +100,15 @@ def lost(report: Report) -> bool:
     )
 
 
-def _look(pid: int | None, options: Options, save: Path | None, *, live: bool, deep: bool) -> Report:
+def _look(
+    targets: Targets, reaching: Reaching, options: Options, save: Path | None, *, live: bool, deep: bool
+) -> Report:
     started = time.monotonic()
     case: CaseWriter | None = None
     try:
-        with this_machine() as channel:
+        with channel_to(targets, reaching) as channel:
             first = target.scan(channel)
-            launch = target.choose(channel, first, pid)
+            launch = target.choose(channel, first, pid_of(channel, targets))
             if save:
                 case = open_case(save, first, launch)
             left = max(1.0, options.timeout_s - (time.monotonic() - started))

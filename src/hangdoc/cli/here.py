@@ -1,27 +1,77 @@
-"""The channel to this machine, with what can go wrong turned into one message."""
+"""The channel to what a command line names: this machine, or hosts; what can go wrong becomes one message."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
-from ..hosts.channel import ChannelError
-from ..hosts.local import LocalChannel
+from ..hosts.channel import Channel, ChannelError
 from ..session.target import NoLaunch
 from . import exits
+from .targets import Targets
+
+
+@dataclass(frozen=True)
+class Reaching:
+    """How the hosts are to be reached, as the options say."""
+
+    via: str = ""
+    sudo: bool = False
+    send: bool = True
+    fanout: int = 64
+    connect_s: float | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing stands between hangdoc and this machine."""
+        return not self.via and not self.sudo
+
+
+def opened(targets: Targets, reaching: Reaching) -> Channel:
+    """A channel to the targets. Raises Stop where it cannot even be tried, ChannelError where this machine does not answer."""
+    if not targets.hosts and reaching.plain:
+        if sys.platform != "linux":
+            raise exits.Stop(f"this machine runs no Linux ({sys.platform})", "name a host: hangdoc diagnose root@HOST")
+        from ..hosts.local import LocalChannel
+
+        return LocalChannel()
+    import platform
+
+    from ..hosts import roads
+    from ..hosts.cluster import ClusterReach
+    from ..hosts.single import Single
+
+    way = roads.Way(reaching.via, reaching.sudo, reaching.connect_s)
+    try:
+        ways = roads.roads(targets.hosts, way) if targets.hosts else [roads.road_here(platform.node(), way)]
+    except roads.BadRoad as error:
+        raise exits.Stop(str(error), "--via 'docker exec -i NAME', or with {host} in place of ssh") from None
+    return Single(ClusterReach(ways, send_tool=reaching.send, fanout=reaching.fanout, connect_s=reaching.connect_s))
+
+
+def unreachable(error: ChannelError, targets: Targets, reaching: Reaching) -> exits.Stop:
+    """What is said when nothing could be read at all."""
+    if targets.hosts or not reaching.plain:
+        from ..analysis.advice import REACH, fix_of
+        from ..model.sample import Unseen
+
+        return exits.Stop(str(error), fix_of(Unseen(REACH, "failed", str(error))), exits.UNREACHABLE)
+    return exits.Stop(f"this machine could not be read: {error}", error.last_words, exits.UNREACHABLE)
 
 
 @contextmanager
-def this_machine() -> Iterator[LocalChannel]:
-    """A channel to an agent here, ended on leaving. Raises Stop where there is no launch or no answer."""
-    channel: LocalChannel | None = None
+def channel_to(targets: Targets, reaching: Reaching) -> Iterator[Channel]:
+    """A channel, its agents ended on leaving. Raises Stop where there is no launch or no answer."""
+    channel: Channel | None = None
     try:
-        channel = LocalChannel()
+        channel = opened(targets, reaching)
         yield channel
     except NoLaunch as error:
         raise exits.Stop(str(error), error.hint) from None
     except ChannelError as error:
-        raise exits.Stop(f"this machine could not be read: {error}", error.last_words, exits.UNREACHABLE) from None
+        raise unreachable(error, targets, reaching) from None
     finally:
         if channel is not None:
             channel.close()

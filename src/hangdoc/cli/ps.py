@@ -14,18 +14,24 @@ from ..report.wording import duration
 from ..session import target
 from ..session.look import Look, Options
 from . import exits, screen
-from .here import this_machine
+from .here import Reaching, channel_to
+from .reaching import reaches
+from .targets import live, pid_of
 
 
+@reaches
 def command(
-    pid: int = typer.Argument(
-        0, metavar="[PID]", help="Only the launch that this process belongs to.", show_default=False
+    reaching: Reaching,
+    words: list[str] = typer.Argument(
+        None, metavar="[TARGET]...", help="Hosts, and a PID: only the launch that this process belongs to."
     ),
     json: bool = typer.Option(False, "--json", help="One JSON object a launch."),
 ) -> int:
     """List the launches found here, with the role, rank and phase of every process."""
-    with this_machine() as channel:
+    targets = live(words or [])
+    with channel_to(targets, reaching) as channel:
         first = target.scan(channel)
+        pid = pid_of(channel, targets)
         found = (
             [target.choose(channel, first, pid)] if pid else target.find(first) or [target.choose(channel, first, None)]
         )

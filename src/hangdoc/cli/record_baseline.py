@@ -17,7 +17,9 @@ from ..session import casefile, recording, target
 from ..session.child import CannotStart
 from ..session.look import Options
 from . import exits, screen
-from .here import this_machine
+from .here import Reaching, channel_to
+from .reaching import reaches
+from .targets import Targets, parse, pid_of
 
 
 class Caches(str, Enum):
@@ -30,13 +32,15 @@ class Caches(str, Enum):
     unknown = "unknown"
 
 
+@reaches
 def command(  # noqa: PLR0913, PLR0917 - typer reads the options from the signature
     context: typer.Context,
+    reaching: Reaching,
     name: str = typer.Argument(..., metavar="NAME", help="Letters, digits, dot, dash, underscore; or a file.yaml."),
     words: list[str] = typer.Argument(
         None,
-        metavar="[PID | CASE... | -- COMMAND...]",
-        help="A start that runs, saved cases of good starts, or a command to start. Default: the launch here.",
+        metavar="[TARGET... | CASE... | -- COMMAND...]",
+        help="A start that runs here or on hosts, saved cases of good starts, or a command to start. Default: the launch here.",
     ),
     from_log: str = typer.Option("", "--from-log", metavar="FILE", help="The log of a past good start."),
     engine: str = typer.Option("", "--engine", help="With --from-log: vllm or sglang, where the log leaves doubt."),
@@ -50,7 +54,9 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options from the signat
     """Record a start until it is ready: phases with times, lines, processes. A further run of the same is merged."""
     path = _path(name)
     try:
-        found = _recorded(path.stem, words or [], from_log, engine, timeout, started="--" in (context.obj or ()))
+        found = _recorded(
+            path.stem, words or [], from_log, engine, timeout, reaching, started="--" in (context.obj or ())
+        )
         found = [_with(one, caches.value, note) for one in found]
         before = None if new or not path.exists() else store.read(path)
         result = before or found[0]
@@ -92,7 +98,7 @@ def _title(one: Configuration) -> str:
 
 
 def _recorded(
-    name: str, words: list[str], from_log: str, engine: str, timeout: float, *, started: bool
+    name: str, words: list[str], from_log: str, engine: str, timeout: float, reaching: Reaching, *, started: bool
 ) -> list[Baseline]:
     if from_log:
         if words:
@@ -106,18 +112,17 @@ def _recorded(
             raise exits.Stop("no command after --", f"hangdoc record-baseline {name} -- vllm serve MODEL")
         with recording.started(words) as child:
             screen.note(f"hangdoc: its output goes to {child.log} until it is recorded; it is ended then")
-            return [_watched(name, child.pid, timeout)]
-    if words and not words[0].isdigit():
-        return [_of_case(name, Path(word)) for word in words]
-    if len(words) > 1:
-        raise exits.Stop("one launch at a time", "name one PID, or several cases")
-    return [_watched(name, int(words[0]) if words else None, timeout)]
+            return [_watched(name, Targets(pid=child.pid), Reaching(), timeout)]
+    targets = parse(words)
+    if targets.cases:
+        return [_of_case(name, path) for path in targets.cases]
+    return [_watched(name, targets, reaching, timeout)]
 
 
-def _watched(name: str, pid: int | None, timeout: float) -> Baseline:
-    with this_machine() as channel:
+def _watched(name: str, targets: Targets, reaching: Reaching, timeout: float) -> Baseline:
+    with channel_to(targets, reaching) as channel:
         first = target.scan(channel)
-        launch = target.choose(channel, first, pid)
+        launch = target.choose(channel, first, pid_of(channel, targets))
         recorder, by = recording.record(channel, launch, first, Options(timeout_s=timeout))
         return recorder.baseline(name, by)
 

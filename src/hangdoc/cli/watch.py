@@ -12,7 +12,6 @@ import typer
 
 from ..analysis.diagnosis import Reasons
 from ..hosts.channel import ChannelError
-from ..hosts.local import LocalChannel
 from ..model.report import Report
 from ..model.watching import Event, Moment
 from ..session import target
@@ -24,6 +23,7 @@ from ..session.outlets import Notifier, Textfile, run_with_report
 from ..session.watch import Watch, WatchOptions
 from . import exits, screen, voices
 from .good import baselines_of
+from .here import Reaching, opened, unreachable
 from .known import known_causes
 from .options import (
     BaselineOption,
@@ -36,6 +36,8 @@ from .options import (
     VerboseOption,
     open_case,
 )
+from .reaching import reaches
+from .targets import Targets, live, pid_of
 
 _LINES_S = 0.5  # how often the command's output is looked at after the start
 
@@ -48,12 +50,14 @@ class OnHang(str, Enum):
     kill = "kill"
 
 
+@reaches
 def command(  # noqa: PLR0913, PLR0917 - typer reads the options from the signature
     context: typer.Context,
+    reaching: Reaching,
     words: list[str] = typer.Argument(
         None,
-        metavar="[PID | -- COMMAND...]",
-        help="Any process of the launch, or a command to start. Default: the launch on this machine.",
+        metavar="[TARGET... | -- COMMAND...]",
+        help="Any process of the launch, hosts, or a command to start. Default: the launch on this machine.",
     ),
     pid: PidOption = 0,
     log: str = typer.Option(
@@ -89,15 +93,13 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options from the signat
     words, started = words or [], "--" in (context.obj or ())
     if started and not words:
         raise exits.Stop("no command after --", "hangdoc watch -- vllm serve MODEL", exits.USAGE)
-    if not started and (len(words) > 1 or (words and not words[0].isdigit())):
-        hint = "hangdoc watch PID, or to start a command: hangdoc watch -- COMMAND..."
-        raise exits.Stop(f"{' '.join(words)!r} is no process number", hint, exits.USAGE)
-    if pid and words and words != [str(pid)]:
-        raise exits.Stop(f"two targets: --pid {pid} and {' '.join(words)}", "name one of them", exits.USAGE)
+    if started and (reaching != Reaching() or pid):
+        raise exits.Stop("a command is started on this machine", "leave out --via, --sudo and --pid", exits.USAGE)
+    targets = Targets() if started else live(words, pid)
     if detach and not started:
         raise exits.Stop("--detach leaves a command that was started, and none was given", "", exits.USAGE)
     session = _Session(words if started else [], log, json=json, verbose=verbose)
-    session.named = pid or (int(words[0]) if words and not started else None)
+    session.targets, session.reaching = targets, reaching
     session.detach, session.on_hang, session.exec = detach, on_hang, exec_
     session.textfile = Textfile(Path(textfile)) if textfile else None
     session.stacks, session.timeout, session.save = stacks is Stacks.auto, timeout or None, save
@@ -111,7 +113,8 @@ class _Session:
 
     def __init__(self, words: list[str], log: str, *, json: bool, verbose: bool) -> None:
         self.words, self.log, self.json, self.verbose = words, log, json, verbose
-        self.named: int | None = None
+        self.targets = Targets()
+        self.reaching = Reaching()
         self.detach = False
         self.on_hang = OnHang.report
         self.exec = ""
@@ -132,11 +135,12 @@ class _Session:
         """Watch, and give the exit status."""
         channel, case = None, None
         try:
-            channel = LocalChannel()
+            channel = opened(self.targets, self.reaching)
             if self.words:
                 self._start()
             first = target.scan(channel)
-            launch = target.choose(channel, first, self.child.pid if self.child else self.named)
+            named = self.child.pid if self.child else pid_of(channel, self.targets)
+            launch = target.choose(channel, first, named)
             if self.save:
                 case = open_case(Path(self.save), first, launch)
             # The command's log is named, too: once it has ended, no descriptor tells of it.
@@ -145,7 +149,7 @@ class _Session:
                 Options(self.stacks, logs, baselines=self.baselines, reasons=self.reasons),
                 self.timeout,
                 self.child is not None,
-                self.child.pid if self.child else self.named,
+                named,
             )
             watch = Watch(channel, launch, first, options, case)
             self._open_screen()
@@ -280,7 +284,7 @@ class _Session:
     def _blind(self, error: ChannelError) -> int | None:
         """The agent is lost: without a command that is the end, with one the command goes on."""
         if self.child is None:
-            raise exits.Stop(f"this machine could not be read: {error}", error.last_words, exits.UNREACHABLE) from None
+            raise unreachable(error, self.targets, self.reaching) from None
         screen.note(f"hangdoc: this machine can no longer be read ({error}); the command goes on")
         return None
 

@@ -45,6 +45,9 @@ class Advice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     see_more: dict[UnseenReason, str]
     see_more_of: dict[str, dict[UnseenReason, str]]  # the same for one probe, where that is another answer
     deep: dict[Mechanism, str]  # what --deep would add
+    reach: dict[
+        str, str
+    ]  # pattern of what was said when a host could not be reached -> what to do; the first that fits
 
 
 @functools.cache

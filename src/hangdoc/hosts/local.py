@@ -19,11 +19,11 @@ from ..codec import DecodeError, decode, encode
 from ..model.ask import Ask
 from ..model.sample import Sample
 from .channel import ChannelError
+from .frames import Reader, TooMuch
 
 _GRACE_S = 3.0  # beyond an ask's own deadline: starting to run, writing and reading the answer
 _START_S = 15.0  # for the first line of the agent; a cold Python on a loaded machine is slow
 _END_S = 2.0  # for the agent to end after its stdin was closed
-_LINE_LIMIT = 256 << 20  # bytes of one answer
 _WORDS_LIMIT = 64 << 10  # of its stderr, the last ones
 
 
@@ -43,7 +43,8 @@ class CommandChannel:
         """Start the agent and wait for its hello. Raises ChannelError."""
         self.host = host
         self._words: deque[bytes] = deque()
-        self._buffer = bytearray()
+        self._reader = Reader()
+        self._messages: deque[bytes] = deque()
         try:
             self._process = subprocess.Popen(
                 command,
@@ -101,8 +102,9 @@ class CommandChannel:
 
     @property
     def last_words(self) -> str:
-        """What the other side wrote to stderr, the end of it."""
-        return b"".join(self._words).decode("utf-8", "backslashreplace").strip()[-2000:]
+        """What the other side wrote that is no answer, the end of it."""
+        said = b"".join((bytes(self._reader.noise), *self._words))
+        return said.decode("utf-8", "backslashreplace").strip()[-2000:]
 
     @staticmethod
     def _fd(pipe: object) -> int:
@@ -165,30 +167,22 @@ class CommandChannel:
             self._process.wait(0.5)
 
     def _read(self, deadline: float) -> _Line:
-        start = 0
-        while True:
-            end = self._buffer.find(b"\n", start)
-            if end >= 0:
-                raw = bytes(self._buffer[:end])
-                del self._buffer[: end + 1]
-                try:
-                    return decode(raw, _Line)
-                except (DecodeError, msgspec.DecodeError) as error:
-                    raise ChannelError(
-                        f"{self.host} sent what is no answer of an agent: {error}", self.last_words
-                    ) from error
-            start = len(self._buffer)
-            if start > _LINE_LIMIT:
-                raise ChannelError(f"{self.host} sent more than {_LINE_LIMIT} bytes in one line", self.last_words)
+        while not self._messages:
             self._wait(deadline, writing=False)
             try:
                 more = os.read(self._fd(self._process.stdout), 1 << 20)
+                self._messages.extend(self._reader.feed(more))
             except BlockingIOError:
                 continue
+            except TooMuch as error:
+                raise ChannelError(f"{self.host} {error}", self.last_words) from error
             if not more:
                 self._settle()
                 raise self._fail("ended")
-            self._buffer += more
+        try:
+            return decode(self._messages.popleft(), _Line)
+        except (DecodeError, msgspec.DecodeError) as error:
+            raise ChannelError(f"{self.host} sent what is no answer of an agent: {error}", self.last_words) from error
 
 
 class LocalChannel(CommandChannel):

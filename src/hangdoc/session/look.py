@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Protocol
 
 from ..analysis.closer import LOOPS
@@ -15,6 +12,7 @@ from ..analysis.diagnosis import Diagnosis, Reasons
 from ..analysis.judge import Judgement
 from ..engines import load
 from ..hosts.channel import Channel
+from ..hosts.tool import find_pyspy
 from ..model.ask import Ask, HealthAsk
 from ..model.launch import Launch
 from ..model.sample import Sample
@@ -49,12 +47,6 @@ class Options:
     timeout_s: float = 60.0
     baselines: Baselines | None = None  # the good starts to hold it against
     reasons: Reasons | None = None  # the known causes to hold it against
-
-
-def find_pyspy() -> str | None:
-    """The py-spy that came with hangdoc, else the one on the PATH."""
-    beside = Path(sys.executable).with_name("py-spy")
-    return str(beside) if beside.exists() else shutil.which("py-spy")
 
 
 class Look:

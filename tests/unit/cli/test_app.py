@@ -137,4 +137,4 @@ def test_results_that_nobody_reads_do_not_change_the_status() -> None:
 def test_a_digit_of_another_kind_is_no_pid() -> None:
     done = _call("diagnose", "²")
     assert done.returncode == 2
-    assert "neither a PID nor a file" in done.stderr
+    assert "no host name" in done.stderr
