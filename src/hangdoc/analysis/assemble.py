@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..model import report as r
+from ..model.places import own, place_of
 from ..model.sample import Stack, Thread
 from . import channels, compare
 from .advice import deep_step, disproof, fix_of, next_steps
@@ -64,8 +65,8 @@ def assemble(
         culprits=[_culprit(view, one, judgement, edges) for one in culprits],
         ranks=[
             r.RankRow(
-                view.launch.host,
-                p.member.pid,
+                history.host_of(p.member.pid),
+                own(p.member.pid),
                 p.member.role,
                 str(p.member.rank),
                 p.phase,
@@ -84,12 +85,17 @@ def assemble(
         baseline=compare.row(view, judgement.behind),
         progress=channels.rows(view, pictures),
         unseen=[
-            r.UnseenRow(view.launch.host, one.pid, one.probe, one.reason, one.detail, fix_of(one))
+            r.UnseenRow(
+                one.host or (history.host_of(one.pid) if one.pid is not None else view.launch.host),
+                own(one.pid) if one.pid is not None else None,
+                one.probe,
+                one.reason,
+                one.detail,
+                fix_of(one),
+            )
             for one in history.unseen.values()
         ],
-        cost=r.CostRow(
-            round(history.wall_s, 3), round(history.cpu_s, 3), {str(pid): ms for pid, ms in history.paused_ms.items()}
-        ),
+        cost=r.CostRow(round(history.wall_s, 3), round(history.cpu_s, 3), _paused(view)),
     )
 
 
@@ -120,7 +126,7 @@ def _summary(view: View, judgement: Judgement, pictures: Sequence[Picture]) -> s
     victims = sum(1 for one in pictures if one.member.needed and one.victim)
     if judgement.culprits:
         one = judgement.culprits[0]
-        who = f"{one.member.label} (pid {one.member.pid})"
+        who = one.member.who
         others = f" and {len(judgement.culprits) - 1} more like it" if len(judgement.culprits) > 1 else ""
         frame = one.frame
         where = f", in {frame.function} ({frame.short or frame.file}:{frame.line})" if frame else ""
@@ -192,7 +198,8 @@ def _process(view: View, one: Picture) -> r.ProcessRow:
     rate = track.cpu_rate(track.first)
     age = view.history.last.at - written.last_line_at if written.last_line_at and view.history.last else None
     return r.ProcessRow(
-        view.launch.host, process.pid, process.nspid[-1] if len(process.nspid) > 1 else None, process.ppid, one.member.role,
+        view.history.host_of(process.pid), own(process.pid), process.nspid[-1] if len(process.nspid) > 1 else None,
+        own(process.ppid), one.member.role,
         one.member.needed, (one.member.title or " ".join(process.cmdline or ()) or process.comm)[:_TITLE], process.state,
         round(rate * 100, 1) if rate is not None else None, process.rss, process.num_threads, one.phase,
         written.last_line[:400] or None, age,
@@ -209,8 +216,14 @@ def _logs(view: View) -> list[r.LogRow]:
 
 
 def _ports(view: View) -> list[r.PortRow]:
-    host, wanted, found = view.launch.host, view.launch.port, listeners(view)
-    rows = [r.PortRow(host, port, pid, "LISTEN", _health(view, port)) for port, pid in found.items() if pid is not None]
+    head, wanted = place_of(view.launch.root), view.launch.port
+    host, found = view.history.host_of(view.launch.root), listeners(view, head)
+    rows = [
+        r.PortRow(view.history.host_of(pid), port, own(pid), "LISTEN", _health(view, port) if place == head else None)
+        for place in sorted({place_of(pid) for pid in view.launch.members})
+        for port, pid in (found if place == head else listeners(view, place)).items()
+        if pid is not None
+    ]
     if wanted is not None and view.launch.head and found.get(wanted) is None:
         health = _health(view, wanted)
         state = "taken by a process outside the launch" if wanted in found else "not listening"
@@ -229,7 +242,8 @@ def _culprit(view: View, one: Picture, judgement: Judgement, edges: Sequence[Edg
     frame = one.frame
     place = r.Place(frame.file, frame.line, frame.function) if frame else None
     return r.Culprit(
-        view.launch.host, one.member.pid, one.tid, one.nstid, one.member.role, str(one.member.rank), one.phase or judgement.phase,
+        view.history.host_of(one.member.pid), own(one.member.pid), own(one.tid) if one.tid is not None else None, one.nstid,
+        one.member.role, str(one.member.rank), one.phase or judgement.phase,
         one.mechanism, one.detail, place, one.since_s, _object(view, one, edges), judgement.confidence,
     )  # fmt: skip
 
@@ -237,7 +251,7 @@ def _culprit(view: View, one: Picture, judgement: Judgement, edges: Sequence[Edg
 def _object(view: View, one: Picture, edges: Sequence[Edge]) -> str | None:
     """What a culprit waits for beyond itself: a path and its holder, a child, a thread."""
     holders = [
-        f"process {pid}" + (f" ({view.launch.members[pid].label})" if pid in view.launch.members else "")
+        f"process {own(pid)}" + (f" ({view.launch.members[pid].label})" if pid in view.launch.members else "")
         for edge in edges
         if edge.leads and edge.pid == one.member.pid
         for pid, _ in edge.targets
@@ -249,10 +263,22 @@ def _object(view: View, one: Picture, edges: Sequence[Edge]) -> str | None:
 
 
 def _wait(view: View, edge: Edge) -> r.Wait:
-    host = view.launch.host
-    targets = [r.End(host, pid, tid) for pid, tid in edge.targets] or None
+    targets = [_end(view, pid, tid) for pid, tid in edge.targets] or None
     left = edge.deadline_s - view.history.now if edge.deadline_s is not None else None
-    return r.Wait(r.End(host, edge.pid, edge.tid), targets, edge.via, edge.any, edge.object, left, edge.certainty)
+    return r.Wait(_end(view, edge.pid, edge.tid), targets, edge.via, edge.any, edge.object, left, edge.certainty)
+
+
+def _end(view: View, pid: int, tid: int | None) -> r.End:
+    return r.End(view.history.host_of(pid), own(pid), own(tid) if tid is not None else None)
+
+
+def _paused(view: View) -> dict[str, float]:
+    """How long each process was stopped; its host stands before it where there are several."""
+    history = view.history
+    return {
+        (f"{history.host_of(pid)}:" if len(history.places) > 1 else "") + str(own(pid)): ms
+        for pid, ms in history.paused_ms.items()
+    }
 
 
 def _groups(pictures: Sequence[Picture]) -> dict[int, int]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ..model.deep import DeepStep, Glance, GlanceThread, Spot, Trace, TracedCall
+from ..model.places import own
 from ..model.sample import Frame, Stack
 from .calls import name_of
 from .tracks import Track
@@ -62,7 +63,7 @@ def glance_words(glance: Glance, tid: int | None, arch: str) -> str:
         if spot.count / looks >= _SHARE
     ][:_SHOWN]
     told += _moved_words(glance, one)
-    who = "" if one.tid == tid else f"thread {one.tid} ({one.name}): "
+    who = "" if one.tid == tid else f"thread {own(one.tid)} ({one.name}): "
     return f"{who}{', '.join(told)} (in {glance.looks} looks within {glance.seconds:.1f} s)"
 
 
@@ -97,7 +98,7 @@ def trace_words(trace: Trace, tid: int | None) -> str:
     mine = asked or [one for one in trace.calls if one.tid == busiest]
     if not mine:
         return f"no system call in {trace.seconds:.1f} s"
-    who = "" if mine is asked else f"thread {busiest}: "
+    who = "" if mine is asked else f"thread {own(busiest or 0)}: "
     mine = sorted(
         mine, key=lambda one: one.name in _PAUSES
     )  # stable: what it does before how it waits, most frequent first
@@ -157,14 +158,14 @@ def with_native(one: Picture, track: Track) -> Stack | None:
 
 def alarms(steps: Iterable[DeepStep]) -> list[str]:
     """Threads that are not as they were before --deep."""
-    return [f"after --deep ({one.probe}) on process {one.pid}: {what}" for one in steps for what in one.differs]
+    return [f"after --deep ({one.probe}) on process {own(one.pid)}: {what}" for one in steps for what in one.differs]
 
 
 def told(one: Picture, track: Track) -> list[str]:
     """The detail of a member that is no culprit, where closer looks added to it."""
     process = track.process
     seen = process.glance is not None or process.native is not None or process.trace is not None
-    return [f"{one.member.label} (pid {one.member.pid}): {one.detail}"] if seen else []
+    return [f"{one.member.who}: {one.detail}"] if seen else []
 
 
 def step_reasons(steps: Sequence[DeepStep]) -> list[str]:
@@ -172,14 +173,16 @@ def step_reasons(steps: Sequence[DeepStep]) -> list[str]:
     found = []
     for one in steps:
         how = "measured" if one.measured else "at most: the whole run of the tool"
-        found.append(f"--deep stopped process {one.pid} for {one.paused_ms:,.0f} ms ({how}) to {_TOOLS[one.probe]}")
+        found.append(
+            f"--deep stopped process {own(one.pid)} for {one.paused_ms:,.0f} ms ({how}) to {_TOOLS[one.probe]}"
+        )
     calls: dict[str, dict[int, set[str]]] = {}
     for one in steps:
         for what in one.interrupted:
             thread, _, call = what.partition(": ")
             calls.setdefault(call, {}).setdefault(one.pid, set()).add(thread)
     for call, by_pid in calls.items():
-        who = "; ".join(f"{_threads_words(threads)} of process {pid}" for pid, threads in by_pid.items())
+        who = "; ".join(f"{_threads_words(threads)} of process {own(pid)}" for pid, threads in by_pid.items())
         found.append(f"--deep may have ended {call} early (EINTR) in {who}")
     return found
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ..model import report as r
 from ..model.launch import Member
+from ..model.places import own
 from .logbook import writer_of_traceback
 from .view import Picture, View
 
@@ -103,7 +104,8 @@ def triage(view: View, pictures: Sequence[Picture]) -> r.Crash:
         number = signal_of(status)
         rows.append(
             r.EndedRow(
-                view.launch.host, one.member.pid, one.member.role, str(one.member.rank), one.member.needed, how(status),
+                view.history.host_of(one.member.pid), own(one.member.pid), one.member.role, str(one.member.rank),
+                one.member.needed, how(status),
                 status >> 8 & 0xFF if status is not None and number is None else None, number,
                 round(now - at, 2) if at is not None else None,
             )
@@ -135,7 +137,7 @@ def _last_lines(view: View) -> list[r.LastLine]:
         r.LastLine(
             member.role if member else None,
             str(member.rank) if member else "",
-            member.pid if member else None,
+            own(member.pid) if member else None,
             text[:_LINE],
             round(max(0.0, now - at), 1) if at is not None else None,
         )

@@ -14,6 +14,7 @@ from ..model.report import Cause, Report, UndecidedCause
 from ..model.sample import Sample
 from ..model.watching import Moment
 from ..model.words import Phase
+from . import nodes
 from .assemble import assemble
 from .collectives import mark_mismatch
 from .history import History, package_version
@@ -165,7 +166,7 @@ class Diagnosis:
         meanings = {one.member.pid: (one.means,) for one in found}
         raised = phases.lift(view.order, view.launch, {one.member.pid: one.phase for one in found}, meanings)
         found = assume_waits(view.launch, [replace(one, phase=raised[one.member.pid]) for one in found])
-        found = mark_mismatch(found, view.profile)
+        found = nodes.mark(view, mark_mismatch(found, view.profile))
         edges = edges_of(view, found)
         waiting = victims(found, edges)
         return view, [replace(one, victim=one.member.pid in waiting) for one in found], edges

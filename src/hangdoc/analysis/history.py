@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from ..engines.profile import Profile
 from ..model.deep import DeepStep
 from ..model.launch import Launch, Member
+from ..model.places import REACH, HostPlace, place_of
 from ..model.sample import FileLock, HostFacts, Machine, Network, Process, Ring, Sample, Socket, Storage, Thread, Unseen
 from . import floors
 from .stacks import STACK_FRAMES, shortened
@@ -38,7 +39,7 @@ class Compiled:
 
 
 class History:
-    """Everything known of one launch on one host."""
+    """Everything known of one launch."""
 
     def __init__(self) -> None:
         self.launch: Launch | None = None
@@ -62,6 +63,21 @@ class History:
         self.paused_ms: dict[int, float] = {}
         self.deep: list[DeepStep] = []
         self.compiled = Compiled()
+        self.places: tuple[HostPlace, ...] = ()  # hosts, where there are several
+        self.lost_since: dict[int, float] = {}  # place -> when it was first missed
+        self.further_facts: dict[int, HostFacts] = {}  # place -> facts of a host beyond `facts`
+
+    def host_of(self, pid: int) -> str:
+        """The host that a process of the launch runs on."""
+        place = place_of(pid)
+        if place < len(self.places):
+            return self.places[place].host
+        return self.launch.host if self.launch else ""
+
+    def lost(self, pid: int) -> HostPlace | None:
+        """The host of a process, where it cannot be reached any more."""
+        place = place_of(pid)
+        return self.places[place] if place in self.lost_since else None
 
     def helpers_below(self, pid: int) -> list[Track]:
         """Living descendants of a process that no start needs: compilers, and what it runs to find something out."""
@@ -93,13 +109,14 @@ class History:
         self.first = self.first or sample
         self.samples += 1
         looked = "processes" in sample.probes or "scan" in sample.probes
+        silent = self._reached(sample)
         children = _children(self.launch)
         self._deaths(sample)
         for pid, member in self.launch.members.items():
             process = sample.processes.get(pid)
             if process is not None and abs(process.start - member.start) < 0.02:
                 self._fold(sample, member, process, children.get(pid, set()))
-            elif looked and pid in self.tracks and self.tracks[pid].gone is None:
+            elif looked and pid in self.tracks and self.tracks[pid].gone is None and place_of(pid) not in silent:
                 self.tracks[pid].gone = sample.mono
         if sample.sockets or "sockets" in sample.probes:
             self.sockets = sample.sockets
@@ -116,6 +133,17 @@ class History:
         self._answers(sample)
         self.last = sample
         self._forget(sample.mono)
+
+    def _reached(self, sample: Sample) -> set[int]:
+        """Take note of the hosts. Returns the places of those that the sample tells nothing about."""
+        if sample.places:
+            self.places = sample.places
+        lost = {place for place, one in enumerate(sample.places) if one.lost is not None}
+        self.lost_since = {place: self.lost_since.get(place, sample.mono) for place in lost}
+        self.further_facts.update(sample.further_facts)
+        for key in [key for key in self.unseen if key[0] == REACH]:
+            del self.unseen[key]  # a host that came back is seen again
+        return {place for place, one in enumerate(sample.places) if one.silent}
 
     def _answers(self, sample: Sample) -> None:
         for answer in sample.health:
@@ -150,7 +178,7 @@ class History:
 
     def _note(self, sample: Sample) -> None:
         for one in sample.unseen:
-            self.unseen[one.probe, one.pid, one.reason] = one
+            self.unseen[one.probe, one.pid or one.host, one.reason] = one
         while len(self.unseen) > _UNSEEN:
             del self.unseen[next(iter(self.unseen))]
         self.cpu_s += sample.cost.cpu_s
@@ -195,9 +223,16 @@ class History:
             if old is None or old.start != member.start or member.title or not old.title:
                 members[pid] = member
         version = launch.version or self.launch.version
+        # A node whose root has ended, or whose host is lost, still belongs to the launch; a new one may be the head.
+        whole = launch if len(launch.nodes) >= len(self.launch.nodes) else self.launch
         return replace(
             launch,
-            root=self.launch.root,
+            host=whole.host,
+            root=whole.root if len(launch.nodes) > len(self.launch.nodes) else self.launch.root,
+            port=whole.port,
+            head=whole.head,
+            nodes=whole.nodes,
+            nodes_wanted=whole.nodes_wanted,
             members=members,
             args=launch.args or self.launch.args,
             version=version,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..model.words import Certainty, Phase, Verdict
-from . import compare, floors, quantiles
+from . import compare, floors, nodes, quantiles
 from .crash import first_to_end, oom
 from .links import Edge
 from .mechanisms import blind
@@ -34,6 +34,10 @@ def judge(view: View, pictures: Sequence[Picture], edges: Sequence[Edge] = (), *
     """Judge every needed member. `ended` says that no more samples will come: stillness is then judged as it is."""
     needed = [one for one in pictures if one.member.needed]
     found = _judge(view, needed, edges, ended=ended)
+    elsewhere = nodes.away(view)
+    if elsewhere is not None and (found.verdict != "ready" or not view.launch.head):
+        told = any(elsewhere.names and elsewhere.names in reason for reason in (*found.reasons, *found.missing))
+        found = found if told else replace(found, reasons=(*found.reasons, elsewhere.words))
     return found if found.phase is not None else replace(found, phase=_earliest(view, needed))
 
 
@@ -54,17 +58,17 @@ def _judge(view: View, needed: Sequence[Picture], edges: Sequence[Edge], *, ende
     answered = _ready(view, needed)
     if answered is not None:
         return answered
-    behind = furthest_behind(view, needed, edges)
+    behind = furthest_behind(view, [one for one in needed if not one.lost], edges)
     if behind is None:
         return Judgement("undecided", "hint", missing=("no needed member of the launch could be looked at",))
     beside = compare.lateness(view, behind)
     late = _overdue(view, needed, behind, beside)
     found = Judgement("undecided", "hint", behind=behind, phase=behind.phase, pending=tuple(definite))
-    who = f"{behind.member.label} (pid {behind.member.pid})"
+    who = behind.member.who
     if behind.moving:
         moves = (f"{who} moves: {', '.join(behind.channels)}", *([beside.words] if beside and beside.overdue else ()))
         return replace(found, verdict="slow" if late else "progressing", confidence="likely", reasons=moves)
-    missing = _missing(view, behind)
+    missing = _missing(view, behind) or nodes.may_be_elsewhere(view, behind)
     if missing:
         return replace(found, missing=missing)
     watched = min(view.history.window, behind.quiet_s, compare.since_phase(view))
@@ -92,7 +96,7 @@ def _judge(view: View, needed: Sequence[Picture], edges: Sequence[Edge], *, ende
 
 
 def _said(one: Picture) -> str:
-    return f"{one.member.label} (pid {one.member.pid}): {one.detail}"
+    return f"{one.member.who}: {one.detail}"
 
 
 def _because(
@@ -119,19 +123,17 @@ def _dead(view: View, needed: Sequence[Picture]) -> Judgement | None:
 
 
 def _ready(view: View, needed: Sequence[Picture]) -> Judgement | None:
-    history = view.history
-    answers = {port: answer for port, answer in history.health.items() if port == view.launch.port}
+    history, head = view.history, view.launch.head
+    # What other nodes answer says nothing: SGLang's say 200 always.
+    answers = {port: answer for port, answer in history.health.items() if head and port == view.launch.port}
     for port, (_, status, _) in answers.items():
         if (
             status == 200 and listeners(view).get(port, view.launch.root) is not None
         ):  # another server may hold the port
             why = f"the health path answers on port {port}"
             return Judgement("ready", "certain", phase="ready", reasons=(why,))
-    if (
-        not view.launch.head
-        and needed
-        and all(one.idle for one in needed if one.member.role in ("scheduler", "worker"))
-    ):
+    ranks = [one for one in needed if one.member.role in ("scheduler", "worker")]
+    if not head and ranks and all(one.idle for one in ranks):
         return Judgement(
             "ready", "likely", phase="ready", reasons=("the ranks of this node wait for work in their loop",)
         )
@@ -256,14 +258,14 @@ def phase_since(view: View, one: Picture) -> float | None:
 
 def _missing(view: View, behind: Picture) -> tuple[str, ...]:
     """What would have to be seen to tell whether a member is still; nothing when enough was."""
-    track, pid = view.history.tracks[behind.member.pid], behind.member.pid
+    track = view.history.tracks[behind.member.pid]
     if behind.definite:
         return ()
     if blind(track):
         why = "neither its system calls nor its stacks could be read, and it may wait by design"
-        return (f"what {behind.member.label} (pid {pid}) does: {why}",)
+        return (f"what {behind.member.who} does: {why}",)
     if behind.moving is not None:
         return ()
     if len(track.ticks) < 2:
-        return (f"a second look at process {pid}",)
-    return (f"Python stacks of process {pid}: it spends CPU time, and only stacks tell work from a loop",)
+        return (f"a second look at {behind.member.who}",)
+    return (f"Python stacks of {behind.member.who}: it spends CPU time, and only stacks tell work from a loop",)

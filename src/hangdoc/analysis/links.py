@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from ..model.places import own
 from ..model.sample import Fd, Socket, Thread
 from ..model.words import Certainty, Via
 from .calls import name_of
@@ -12,6 +13,7 @@ from .history import History
 from .holders import of_file
 from .tracks import Track
 
+_LOOPBACK = ("127.", "[::1]")
 _ACCESS = 3  # O_ACCMODE of open flags: 0 reads, 1 writes, 2 both
 
 
@@ -40,16 +42,29 @@ class Links:
     writers: dict[int, set[int]] = field(default_factory=dict)
     owners: dict[int, set[int]] = field(default_factory=dict)  # socket inode -> pids
     sockets: dict[int, Socket] = field(default_factory=dict)  # inode -> row
-    ends: dict[tuple[str, str], int] = field(default_factory=dict)  # (local, remote) of a connection -> inode
+    ends: dict[tuple[str, str], list[Socket]] = field(default_factory=dict)  # (local, remote) of connections
     children: dict[int, set[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.sockets = {row.inode: row for row in self.history.sockets if row.inode}
-        self.ends = {(row.local, row.remote): inode for inode, row in self.sockets.items() if row.remote}
+        for row in self.sockets.values():
+            if row.remote and row.family != "unix":
+                self.ends.setdefault((row.local, row.remote), []).append(row)
         for pid, track in self.history.tracks.items():
             self.children.setdefault(track.process.ppid, set()).add(pid)
             for fd in (track.process.fds or {}).values():
                 self._note(pid, fd)
+
+    def far_end(self, row: Socket) -> Socket | None:
+        """The other end of a TCP connection: in the same network namespace, else, unless it is a loopback, in another one.
+
+        The same private addresses may be in use on several hosts: of several rows elsewhere none is taken.
+        """
+        found = self.ends.get((row.remote, row.local), [])
+        near = [one for one in found if one.net_ns == row.net_ns]
+        if near or row.local.startswith(_LOOPBACK):
+            return near[0] if near else None
+        return found[0] if len(found) == 1 else None
 
     def _note(self, pid: int, fd: Fd) -> None:
         if fd.inode is None:
@@ -107,15 +122,15 @@ def _peer(links: Links, track: Track, thread: Thread, fd: Fd | None) -> Iterator
         owners = links.owners.get(row.peer, set()) if row.peer else set()
         yield from _ends(track.process.pid, thread.tid, owners, "unix", row.local or None)
         return
-    other = links.ends.get((row.remote, row.local))
-    owners = links.owners.get(other, set()) if other is not None else set()
+    other = links.far_end(row)
+    owners = links.owners.get(other.inode, set()) if other is not None else set()
     yield from _ends(track.process.pid, thread.tid, owners, "tcp", f"{row.local} -> {row.remote}")
 
 
 def _child(links: Links, track: Track, thread: Thread, _: Fd | None) -> Iterator[Edge]:
     children = links.children.get(track.process.pid, set())
     named = thread.args[0] if thread.args and 0 < thread.args[0] < 1 << 31 else None
-    wanted = children & {named} if named is not None else children
+    wanted = {pid for pid in children if own(pid) == named} if named is not None else children
     yield from _ends(track.process.pid, thread.tid, wanted, "child", None)
 
 

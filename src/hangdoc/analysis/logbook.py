@@ -10,6 +10,7 @@ from ..engines import credit, lines
 from ..engines.load import pattern_set
 from ..engines.profile import Mark, Profile
 from ..model.launch import Launch, Member
+from ..model.places import place_of
 from ..model.sample import Log, Sample
 from ..model.words import Phase
 from .pace import Pace, read_bar
@@ -87,7 +88,8 @@ class Logbook:
     spotted: dict[str, list[Spot]] = field(default_factory=dict)  # such a pattern -> its first and last lines
     caches: set[str] = field(default_factory=set)  # "cold", "warm": what lines say of caches of compiled things
     gaps: bool = False  # some text of a log was never read
-    nspids: dict[int, int] = field(default_factory=dict)  # pid in its own namespace -> pid on the host
+    nspids: dict[int, dict[int, int]] = field(default_factory=dict)  # place -> pid in its own namespace -> pid
+    traceback_place: int = 0  # of the host on whose log the first traceback stands
     _templates: set[str] = field(default_factory=set)
 
     @property
@@ -146,23 +148,32 @@ class Logbook:
         reader = lines.reader(self.profile, version, self.asked)
         year = _year(sample.at)
         times = [lines.timestamp(line, year) for line in fresh]
-        root = launch.members.get(launch.root)
-        started = sample.at - (sample.boot - root.start) if root else None
-        if state.skew is None:
-            state.skew = zone(times, state.log.mtime, started)
+        place = state.log.place
+        began = _began(launch, place)
+        started = sample.at - (sample.boot - began) if began is not None else None
+        ahead = sample.places[place].wall_ahead if place < len(sample.places) else 0.0
+        if state.skew is None and state.log.mtime is not None:  # its writer's clock is that of its own host
+            known = zone(times, state.log.mtime + ahead, started + ahead if started is not None else None)
+            state.skew = known - ahead if known is not None else None
         walls = filled([None if one is None else one + (state.skew or 0) for one in times], state.log.mtime)
-        self.nspids = {one.nspid[-1]: pid for pid, one in sample.processes.items() if len(one.nspid) > 1}
+        self.nspids[place] = {
+            one.nspid[-1]: pid for pid, one in sample.processes.items() if len(one.nspid) > 1 and place_of(pid) == place
+        }
         mine = []
         for text, at in zip(fresh, walls, strict=True):
             if started is not None and at is not None and at < started - 5:
                 continue  # an earlier start wrote into the same file
             mine.append(text)
-            self._line(reader.read(text), at, None if first else sample.mono, launch, sample.mono)
+            read = reader.read(text)
+            pid = credit.member_of(read, launch, self.nspids[place], place)
+            self._line(read, pid, at, None if first else sample.mono, sample.mono)
         state.tail.extend(mine)
+        before = self.tracebacks.first
         self.tracebacks.read(mine, self.profile)
+        if self.tracebacks.first is not before:
+            self.traceback_place = place
 
-    def _line(self, line: lines.Line, at: float | None, seen: float | None, launch: Launch, now: float) -> None:
-        pid = credit.member_of(line, launch, self.nspids)
+    def _line(self, line: lines.Line, pid: int | None, at: float | None, seen: float | None, now: float) -> None:
         written = self.others if pid is None else self.by_member.setdefault(pid, Written())
         written.seen_pid = written.seen_pid or line.writer.pid is not None
         if line.message.strip():
@@ -205,6 +216,12 @@ def _caches(message: str, profile: Profile) -> list[str]:
     return [name for name, texts in kinds if texts and pattern_set(texts).hits(message)]
 
 
+def _began(launch: Launch, place: int) -> float | None:
+    """Seconds since boot at which the node that writes logs on a host was started, else the launch."""
+    roots = {one.root for one in launch.nodes if place_of(one.root) == place} or {launch.root}
+    return min((launch.members[pid].start for pid in roots if pid in launch.members), default=None)
+
+
 def _year(at: float) -> int:
     """The year of a wall clock time, which vLLM leaves out of its lines."""
     return 1970 + int(at // (365.2425 * 86400))
@@ -216,4 +233,5 @@ def writer_of_traceback(book: Logbook, launch: Launch) -> Member | None:
     if first is None:
         return None
     line = lines.Line("", first.writer, "", None, None, chatter=False, fatal=False)
-    return launch.members.get(credit.member_of(line, launch, book.nspids) or -1)
+    place = book.traceback_place
+    return launch.members.get(credit.member_of(line, launch, book.nspids.get(place), place) or -1)

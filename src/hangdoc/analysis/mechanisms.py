@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ..engines.meanings import Meaning
+from ..model.places import own
 from ..model.sample import Process, Thread
 from ..model.words import Mechanism
 from . import floors
@@ -51,8 +52,9 @@ def halted(view: View, track: Track, base: Picture) -> Picture | None:
         return replace(base, mechanism="frozen", detail=f"its cgroup {process.cgroup} is frozen", moving=False,
                        definite=True, object=process.cgroup, since_s=since)  # fmt: skip
     if process.state == "t" or process.tracer:
-        return replace(base, mechanism="traced", detail=f"a debugger (process {process.tracer or '?'}) holds it", moving=False,
-                       object=f"process {process.tracer}" if process.tracer else None, since_s=since)  # fmt: skip
+        return replace(base, mechanism="traced", detail=f"a debugger (process {own(process.tracer or 0) or '?'}) holds it",
+                       moving=False,
+                       object=f"process {own(process.tracer)}" if process.tracer else None, since_s=since)  # fmt: skip
     return None
 
 
@@ -93,11 +95,11 @@ def _lock_with_owner(scene: Scene) -> Picture | None:
         words = f"waits for a {holder.what} whose holder is no living thread: nobody can release it"
         return _with(scene, Blocked("lock-wait", words, "nobody"), definite=main and scene.thread.deadline is None)
     way, circle = cycle(scene.thread, process, history)
-    who = f"thread {holder.tid} of process {holder.pid}"
+    who = f"thread {own(holder.tid or 0)} of process {own(holder.pid or 0)}"
     if circle and len(way) == 1:
         words = f"waits for a {holder.what} that it holds itself"
     elif circle:
-        words = f"waits in a circle of locks: threads {' -> '.join(map(str, [*way, scene.thread.tid]))}"
+        words = f"waits in a circle of locks: threads {' -> '.join(str(own(tid)) for tid in (*way, scene.thread.tid))}"
     else:
         words = f"waits for a {holder.what} that {who} holds"
     found = Blocked(lock_mechanism(holder.what, circle=circle, alone=len(way) == 1), words, who)
@@ -161,9 +163,8 @@ def _gil(scene: Scene) -> Picture | None:
     holder = of_gil(scene.thread, process)
     if holder is None:
         return None
-    return _with(
-        scene, Blocked("gil-wait", f"waits for the GIL, which thread {holder.tid} holds", f"thread {holder.tid}")
-    )
+    holding = f"thread {own(holder.tid or 0)}"
+    return _with(scene, Blocked("gil-wait", f"waits for the GIL, which {holding} holds", holding))
 
 
 def _frames(scene: Scene) -> Picture | None:

@@ -52,6 +52,11 @@ def picture(view: View, track: Track) -> Picture:
         return replace(
             base, mechanism="dead", detail=f"it {how(process.exit_code)}", moving=False, definite=True, stack=None
         )
+    host = view.history.lost(member.pid)
+    if host is not None:
+        return replace(
+            base, detail=f"its host {host.host} cannot be reached any more", moving=None, stack=None, lost=True
+        )
     stopped = halted(view, track, base)
     if stopped is not None:
         return stopped

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..model.places import place_of
 from .view import View
 
 
@@ -11,12 +12,14 @@ def port_of(address: str) -> int | None:
     return int(port) if port.isascii() and port.isdigit() and len(port) <= 5 else None
 
 
-def listeners(view: View) -> dict[int, int | None]:
-    """TCP port -> pid of the member that listens on it; None where it is certain that no member does.
+def listeners(view: View, place: int | None = None) -> dict[int, int | None]:
+    """TCP port of a host -> pid of the member that listens on it; None where it is certain that no member does.
 
+    Without a `place` it is the host of the node that serves HTTP.
     A port whose listener may belong to a member whose descriptors were not seen is left out.
     """
-    tracks = view.history.tracks
+    place = place_of(view.launch.root) if place is None else place
+    tracks = {pid: track for pid, track in view.history.tracks.items() if place_of(pid) == place}
     owners = {
         fd.inode: pid
         for pid, track in tracks.items()
@@ -26,8 +29,8 @@ def listeners(view: View) -> dict[int, int | None]:
     all_seen = all(
         track.process.fds for track in tracks.values() if track.gone is None and track.process.state not in "ZX"
     )
-    root = tracks.get(view.launch.root)
-    net_ns = root.process.net_ns if root else None
+    roots = (view.launch.root, *(one.root for one in view.launch.nodes))
+    net_ns = next((tracks[pid].process.net_ns for pid in roots if pid in tracks), None)
     found: dict[int, int | None] = {}
     for row in view.history.sockets:
         port = port_of(row.local)

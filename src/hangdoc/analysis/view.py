@@ -38,6 +38,7 @@ class Picture:
     victim: bool = False  # it waits for another needed member, so it is not where the chain ends
     definite: bool = False  # a fact that no waiting cures, not yet said to be stable
     channels: tuple[str, ...] = ()  # what moved
+    lost: bool = False  # its host cannot be reached any more
 
     @property
     def frame(self) -> Frame | None:

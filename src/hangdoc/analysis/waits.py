@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ..model.places import own
 from ..model.sample import Thread
 from ..model.words import ROLES, Via
 from .holders import of_futex, of_gil
@@ -117,6 +118,7 @@ def _by_frames(scene: Scene, one: Picture) -> Iterator[Edge]:
     if one.waits_for == "ranks":
         via: Via = "rendezvous" if one.mechanism == "rendezvous" else "collective"
         _, absent = scene.of_role(one.member.role)
+        absent = [other for other in absent if not other.lost]
         yield _to(
             one, absent, via
         )  # nobody is missing from it: the operation itself is stuck, and nobody is waited for
@@ -159,6 +161,6 @@ def chain_words(way: Sequence[Edge], end: int, labels: Mapping[int, str]) -> str
     words = ""
     for edge, pid in zip(way, after, strict=True):
         through = f" ({edge.via})" if edge.via != "none" else ""
-        who = labels.get(edge.pid, f"process {edge.pid}") if not words else "which"
-        words += f"{', ' if words else ''}{who} waits for {labels.get(pid, f'process {pid}')}{through}"
+        who = labels.get(edge.pid, f"process {own(edge.pid)}") if not words else "which"
+        words += f"{', ' if words else ''}{who} waits for {labels.get(pid, f'process {own(pid)}')}{through}"
     return words

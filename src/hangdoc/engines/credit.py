@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ..model.launch import Launch, Member, Rank
+from ..model.places import packed, place_of
 from .lines import Line
 
 
@@ -22,19 +23,21 @@ def _lowest(members: Iterable[Member]) -> int | None:
     return ranks[0].pid if ranks else None
 
 
-def member_of(line: Line, launch: Launch, nspids: Mapping[int, int] | None = None) -> int | None:
-    """The pid, on this host, of the member that wrote the line; None where nothing tells.
+def member_of(line: Line, launch: Launch, nspids: Mapping[int, int] | None = None, place: int = 0) -> int | None:
+    """The pid of the member that wrote the line; None where nothing tells.
 
-    `nspids` leads from a pid as the writer knows it, in its own pid namespace, to the one on this host.
+    `nspids` leads from a pid as the writer knows it, in its own pid namespace, to the one in the samples; `place` is that
+    of the host on which the log lies. A line that could be of members of several hosts is of one there.
     """
     who = line.writer
     if who.pid is not None:
-        pid = (nspids or {}).get(who.pid, who.pid)
+        pid = (nspids or {}).get(who.pid, packed(place, who.pid))
         if pid in launch.members:
             return pid
     roles = (who.role,) if who.role else line.mark.roles if line.mark else ()
     for role in roles:
         members = [one for one in launch.members.values() if one.role == role and _same(who.rank, one)]
+        members = [one for one in members if place_of(one.pid) == place] or members
         if members:
             return members[0].pid if len(members) == 1 else _lowest(members)
     return None

@@ -7,9 +7,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from ..model.launch import Launch, Member
+from ..model.places import own, place_of
 from ..model.sample import Process, Sample
 from .argv import Program, arguments, number, program
 from .load import pattern_set, profiles
+from .nodes import join
 from .profile import Profile
 from .roles import assign, title_of, titled
 
@@ -126,11 +128,15 @@ def _launch(root: int, profile: Profile, sample: Sample, below: list[int]) -> La
     if positional[:1] == ["serve"] and len(positional) > 1 and "model" not in args:
         args["model"] = positional[1]
     pids = [root, *below]
+    host = host_of(root, sample)
+    members = assign(root, pids, processes, profile, args)
+    if sample.places:
+        members = {pid: replace(one, host=host) for pid, one in members.items()}
     return Launch(
-        host=sample.host,
+        host=host,
         root=root,
         engine=profile.engine,
-        members=assign(root, pids, processes, profile, args),
+        members=members,
         args=args,
         version=_version(pids, processes, profile),
         port=_port(args, profile),
@@ -139,10 +145,15 @@ def _launch(root: int, profile: Profile, sample: Sample, below: list[int]) -> La
     )
 
 
+def host_of(pid: int, sample: Sample) -> str:
+    """The host that a process of a sample runs on."""
+    return sample.places[place_of(pid)].host if place_of(pid) < len(sample.places) else sample.host
+
+
 def _own_script(pid: int, processes: Mapping[int, Process]) -> int | None:
     """The living Python program that started an engine process itself, without the engine's own command."""
     parent = processes.get(processes[pid].ppid)
-    if parent is None or parent.pid == 1 or parent.comm in _BORDERS:
+    if parent is None or own(parent.pid) == 1 or parent.comm in _BORDERS:
         return None
     return parent.pid if program(parent.cmdline).kind == "python" else None
 
@@ -185,12 +196,13 @@ def _with_ray_workers(launches: list[Launch], known: Mapping[str, Profile], samp
         found = titled(process, known[user.engine]) if pid not in taken else None
         if found and found[0].match.startswith("^ray::"):
             title = title_of(process)
-            members[pid] = Member(pid, process.start, found[0].role, found[1], title, process.ppid)
+            host = host_of(pid, sample) if sample.places else ""
+            members[pid] = Member(pid, process.start, found[0].role, found[1], title, process.ppid, host=host)
     return [replace(one, members=members) if one is user else one for one in launches]
 
 
 def find(sample: Sample, known: Mapping[str, Profile] | None = None) -> list[Launch]:
-    """Every launch on this host, oldest first. The sample needs the probe `scan` with command lines."""
+    """Every launch that the sample shows, oldest first; one over several nodes is one. It needs the probe `scan`."""
     known = {engine: one for engine, one in (known or profiles()).items() if engine != "unknown"}
     processes = sample.processes
     engines = {pid: engine for pid, process in processes.items() if (engine := _engine_of(process, known))}
@@ -201,11 +213,14 @@ def find(sample: Sample, known: Mapping[str, Profile] | None = None) -> list[Lau
     found = _with_ray_workers(found, known, sample)
     taken = {pid for launch in found for pid in launch.members}
     found += _without_launcher(known, sample, taken, children)
-    return sorted(found, key=lambda one: (processes[one.root].start, one.root))
+    return sorted(join(found, sample, known), key=lambda one: (processes[one.root].start, one.root))
 
 
 def launch_of(pid: int, launches: Iterable[Launch], sample: Sample) -> Launch | None:
-    """The launch that a pid means: of a member, of an ancestor of one root only, or a number inside a container."""
+    """The launch that a pid means: of a member, of an ancestor of one root only, or a number inside a container.
+
+    In a union of several hosts the pid carries the place of the one that is meant.
+    """
     launches = list(launches)
     for one in launches:
         if pid in one.members or pid in one.wrappers:
@@ -216,7 +231,11 @@ def launch_of(pid: int, launches: Iterable[Launch], sample: Sample) -> Launch | 
     inside = [
         one
         for one in launches
-        if any(pid in sample.processes[m].nspid[1:] for m in one.members if m in sample.processes)
+        if any(
+            place_of(m) == place_of(pid) and own(pid) in sample.processes[m].nspid[1:]
+            for m in one.members
+            if m in sample.processes
+        )
     ]
     return inside[0] if len(inside) == 1 else None
 

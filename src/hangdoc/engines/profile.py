@@ -84,6 +84,22 @@ class FrameRule:
 
 
 @dataclass(frozen=True)
+class Meeting:
+    """Arguments that say where the nodes of a launch meet, how many there are, and which this one is."""
+
+    address: str = ""  # "host:port" in one
+    host: str = ""
+    port: str = ""
+    default_port: int = 0
+    nodes: str = ""  # how many; without it, by `size` over `local`
+    node: str = ""
+    size: str = ""  # ranks of all nodes
+    local: str = ""  # ranks of one node
+    first: str = ""  # the first rank of this node
+    evidence: Evidence = "source"
+
+
+@dataclass(frozen=True)
 class Profile:
     """One engine."""
 
@@ -108,3 +124,4 @@ class Profile:
     root_role: Role = "launcher"
     flags: tuple[str, ...] = ()  # arguments that take no value, as far as a value could be taken for one
     wrappers: tuple[str, ...] = ()  # programs that start others and wait for them
+    meetings: tuple[Meeting, ...] = ()  # of a launch over several nodes

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Dict, Optional, Tuple
 
+from .places import own
 from .words import NEVER_NEEDED, Role
 
 
@@ -35,6 +36,17 @@ class Member:
     title: str = ""  # what people see in ps, bounded
     ppid: int = 0
     nspid: Optional[int] = None  # its number in its own pid namespace, where that differs
+    host: str = ""  # whose it is, where a look is at several hosts
+
+    @property
+    def where(self) -> str:
+        """Its number as its host knows it: "pid 4711", "pid 4711 on gpu02" where there are several hosts."""
+        return f"pid {own(self.pid)}" + (f" on {self.host}" if self.host else "")
+
+    @property
+    def who(self) -> str:
+        """Label and number, as sentences name it: "scheduler TP1 (pid 4711)"."""
+        return f"{self.label} ({self.where})"
 
     @property
     def needed(self) -> bool:
@@ -48,8 +60,19 @@ class Member:
 
 
 @dataclass(frozen=True)
+class Node:
+    """The part of a launch over several nodes that one command started."""
+
+    root: int
+    host: str = ""
+    rank: Optional[int] = None  # node rank; None where nothing tells
+    address: str = ""  # where it was told that the nodes meet: "10.0.0.1:5000"
+    head: bool = False  # it serves HTTP
+
+
+@dataclass(frozen=True)
 class Launch:
-    """One start of an inference server on one host."""
+    """One start of an inference server, on one or on many hosts."""
 
     host: str
     root: int
@@ -58,8 +81,10 @@ class Launch:
     args: Dict[str, str] = field(default_factory=dict)  # long option without dashes -> value ("" for a flag)
     version: Optional[str] = None
     port: Optional[int] = None
-    head: bool = True  # this host serves HTTP (node rank 0)
+    head: bool = True  # the node that serves HTTP (node rank 0) is among those that were seen
     wrappers: Tuple[int, ...] = ()  # bash, tini, uv … above the root
+    nodes: Tuple[Node, ...] = ()  # of a launch that was told to span several nodes: those seen, the head first
+    nodes_wanted: int = 1  # how many there should be
 
     @property
     def needed(self) -> Tuple[Member, ...]:

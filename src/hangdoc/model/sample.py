@@ -23,6 +23,7 @@ from .locks import Gil as Gil  # noqa: PLC0414
 from .locks import Ring as Ring  # noqa: PLC0414
 from .machine import Machine as Machine  # noqa: PLC0414
 from .network import Network as Network  # noqa: PLC0414
+from .places import HostPlace
 from .storage import Checkpoint as Checkpoint  # noqa: PLC0414
 from .storage import LockFile as LockFile  # noqa: PLC0414
 from .storage import Partial as Partial  # noqa: PLC0414
@@ -40,6 +41,7 @@ class Unseen:
     reason: UnseenReason
     detail: str = ""  # what exactly, in words: "environ of 4711: Permission denied"
     pid: Optional[int] = None
+    host: str = ""  # in a union of several hosts, whose it is; else that of `pid`
 
 
 @dataclass(frozen=True)
@@ -233,6 +235,7 @@ class Log:
     inode: Optional[int] = None
     chunks: Tuple[LogChunk, ...] = ()  # only what is new since the offset asked for
     note: str = ""  # for people: "block-buffered: PYTHONUNBUFFERED is not set", "rotated", "truncated"
+    place: int = 0  # in a union, of the host that it lies on
 
 
 @dataclass(frozen=True)
@@ -292,3 +295,7 @@ class Sample:
     deep: List[DeepStep] = field(default_factory=list)  # what --deep did; such a sample is no look at movement
     unseen: List[Unseen] = field(default_factory=list)
     cost: Cost = field(default_factory=Cost)
+    # Only of a union of several hosts, see `places`; ids and clocks above are then those of the union.
+    places: Tuple[HostPlace, ...] = ()
+    further_facts: Dict[int, HostFacts] = field(default_factory=dict)  # place -> facts of a host beyond `host_facts`
+    further_machines: Dict[int, Machine] = field(default_factory=dict)  # the same beyond `machine`

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ..analysis.judge import Judgement
 from ..analysis.view import Picture
 from ..hosts.channel import ChannelError
+from ..model.places import own
 from .look import Look
 
 TOOL_S = 2.0  # a tool is attached for at most so long
@@ -30,7 +31,7 @@ class Step:
     def announcement(self) -> str:
         """What a person is told before it happens."""
         what = "read its native stacks (py-spy)" if self.probe == "native" else "watch its system calls (strace)"
-        return f"--deep: stops {self.label} (pid {self.pid}) for up to {TOOL_S:.0f} s to {what}"
+        return f"--deep: stops {self.label} (pid {own(self.pid)}) for up to {TOOL_S:.0f} s to {what}"
 
 
 def plan(judgement: Judgement, pictures: Sequence[Picture]) -> list[Step]:

@@ -135,7 +135,7 @@ class Look:
         launch = self.diagnosis.launch or self.launch
         gone = {pid for pid, track in self.diagnosis.history.tracks.items() if track.gone is not None}
         health = []
-        if "health" in probes and launch.port is not None:
+        if "health" in probes and launch.port is not None and launch.head:  # other nodes answer 200 whatever happens
             health = [HealthAsk(launch.root, launch.port, load.profiles()[launch.engine].health)]
         sample = self.channel.ask(
             Ask(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ..engines import launches, load
 from ..hosts.channel import Channel
 from ..model.ask import Ask, HealthAsk
 from ..model.launch import Launch
+from ..model.places import own, place_of
 from ..model.sample import Sample
 
 
@@ -23,9 +25,15 @@ class SeveralLaunches(NoLaunch):
     """Several launches, and none was named, or a process that is above several of them (`above`)."""
 
     def __init__(self, found: Sequence[Launch], above: int | None = None) -> None:
-        rows = "\n".join(f"  {one.root}    {one.engine}{_port(one)}" for one in found)
-        where = f"run below process {above}" if above is not None else "run here and none was named"
+        rows = "\n".join(f"  {name_of(one)}    {one.engine}{_port(one)}" for one in found)
+        where = f"run below process {own(above)}" if above is not None else "run here and none was named"
         super().__init__(f"{len(found)} launches {where}", f"name one of these processes:\n{rows}")
+
+
+def name_of(launch: Launch) -> str:
+    """What to type to mean this launch: the number of its root, after its host where there are several."""
+    host = launch.members[launch.root].host if launch.root in launch.members else ""
+    return f"{host}:{own(launch.root)}" if host else str(launch.root)
 
 
 def _port(launch: Launch) -> str:
@@ -33,8 +41,18 @@ def _port(launch: Launch) -> str:
 
 
 def scan(channel: Channel, deadline_s: float = 5.0) -> Sample:
-    """Every process of the host."""
-    return channel.ask(Ask(0, ("scan",), deadline_s=deadline_s))
+    """Every process of the host, or of all hosts.
+
+    Where launches run on several hosts, the variables of their roots tell which of them are nodes of one.
+    """
+    sample = channel.ask(Ask(0, ("scan",), deadline_s=deadline_s))
+    roots = [one.root for one in find(sample)]
+    if len({place_of(root) for root in roots}) < 2:
+        return sample
+    answer = channel.ask(Ask(0, ("environ",), pids=tuple(roots), deadline_s=deadline_s))
+    told = {root: answer.processes[root].env for root in roots if root in answer.processes}
+    known = {pid: replace(one, env=told[pid]) if told.get(pid) else one for pid, one in sample.processes.items()}
+    return replace(sample, processes=known)
 
 
 def find(sample: Sample) -> list[Launch]:
@@ -53,7 +71,7 @@ def choose(channel: Channel, sample: Sample, pid: int | None) -> Launch:
         if named is None and pid in sample.processes:
             named = launches.unknown_launch(pid, sample)
         if named is None:
-            raise NoLaunch(f"there is no process {pid} here", "hangdoc ps lists the launches that can be seen")
+            raise NoLaunch(f"there is no process {own(pid)} here", "hangdoc ps lists the launches that can be seen")
         return named
     if not found:
         raise NoLaunch(
@@ -71,6 +89,10 @@ def choose(channel: Channel, sample: Sample, pid: int | None) -> Launch:
 def ready_roots(channel: Channel, found: Sequence[Launch]) -> set[int]:
     """Roots of the launches whose health path answers 200 now. The same port may be another one in another container."""
     profiles = load.profiles()
-    asks = [HealthAsk(one.root, one.port, profiles[one.engine].health) for one in found if one.port is not None]
+    asks = [
+        HealthAsk(one.root, one.port, profiles[one.engine].health)
+        for one in found
+        if one.port is not None and one.head  # the other nodes of SGLang answer 200 whatever happens
+    ]
     answer = channel.ask(Ask(0, ("health",), health=asks))
     return {one.pid for one in answer.health if one.status == 200}

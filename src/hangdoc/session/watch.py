@@ -235,9 +235,9 @@ class Watch:
             facts = {"pid": member.pid, "role": member.role, "rank": str(member.rank), "title": member.title}
             track = tracks.get(member.pid)
             if old is None or old.start != member.start:
-                yield self._event("member", f"{member.label} (pid {member.pid}) appeared", change="appeared", **facts)
+                yield self._event("member", f"{member.who} appeared", change="appeared", **facts)
             elif old.label != member.label:
-                yield self._event("member", f"pid {member.pid} is now {member.label}", change="title", **facts)
+                yield self._event("member", f"{member.where} is now {member.label}", change="title", **facts)
             self._members[member.pid] = member
             if (
                 track is not None
@@ -245,7 +245,7 @@ class Watch:
                 and not _alive(track.process.state, track.gone, track.died)
             ):
                 self._ended.add(member.pid)
-                words = f"{member.label} (pid {member.pid}) ended"
+                words = f"{member.who} ended"
                 yield self._event("member", words, change="ended", status=track.process.exit_code, **facts)
 
     def _verdict_events(self) -> Iterator[Event]:

@@ -1,0 +1,94 @@
+"""One sample made of the samples of several hosts: ids carry their place (see `model.places`), clocks are those of one
+host. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..model import sample as s
+from ..model.places import REACH, HostPlace
+from .channel import Lost
+from .move import Shift, shifted
+
+
+def union(
+    places: Sequence[HostPlace],
+    samples: Mapping[int, s.Sample],
+    shifts: Mapping[int, Shift],
+    now: Shift,
+    probes: tuple[str, ...],
+) -> s.Sample:
+    """One sample of all hosts. `samples` and `shifts` by place; `now`: the clocks of the union at this instant.
+
+    Of facts about the host, `host_facts` keeps those of the first host that answered, with the cgroups, mounts and kernel
+    lines of all; `further_facts` has the others', and so it is with `machine` and `further_machines`.
+    """
+    moved = {place: shifted(one, place, places, shifts[place]) for place, one in sorted(samples.items())}
+    parts = list(moved.values())
+    facts = {place: one.host_facts for place, one in moved.items() if one.host_facts is not None}
+    first = min(facts, default=None)
+    machines = {place: one.machine for place, one in moved.items() if one.machine is not None}
+    return s.Sample(
+        host=places[0].host,
+        at=now.wall,
+        mono=now.mono,
+        boot=now.boot,
+        probes=probes,
+        processes={pid: process for one in parts for pid, process in one.processes.items()},
+        sockets=[row for one in parts for row in one.sockets],
+        logs=[log for one in parts for log in one.logs],
+        health=[answer for one in parts for answer in one.health],
+        host_facts=_joined(list(facts.values())) if facts else None,
+        further_facts={place: one for place, one in facts.items() if place != first},
+        locks=[line for one in parts for line in one.locks],
+        file_locks=[lock for one in parts for lock in one.file_locks],
+        rings=[ring for one in parts for ring in one.rings],
+        ended=sorted((end for one in parts for end in one.ended), key=lambda end: end.at),
+        deep=[step for one in parts for step in one.deep],
+        unseen=[row for one in parts for row in one.unseen]
+        + [s.Unseen(REACH, one.lost, one.detail, host=one.host) for one in places if one.lost is not None],
+        cost=_cost([one.cost for one in parts]),
+        storage=_stored([one.storage for one in parts if one.storage is not None]),
+        machine=machines.pop(min(machines)) if machines else None,
+        further_machines=machines,
+        networks=[row for one in parts for row in one.networks or ()] or None,
+        places=tuple(places),
+    )
+
+
+def lost_place(lost: Lost) -> HostPlace:
+    """The place of a host that could not be reached."""
+    return HostPlace(lost.host, lost.reason, lost.detail)
+
+
+def _joined(facts: Sequence[s.HostFacts]) -> s.HostFacts:
+    return replace(
+        facts[0],
+        cgroups={name: group for one in facts for name, group in one.cgroups.items()},
+        dead_mounts=tuple(point for one in facts for point in one.dead_mounts),
+        slow_mounts={point: kind for one in facts for point, kind in one.slow_mounts.items()},
+        kernel_log=tuple(line for one in facts for line in one.kernel_log),
+    )
+
+
+def _stored(parts: Sequence[s.Storage]) -> s.Storage | None:
+    """What all hosts have on file systems; a kind of rows that no host reached stays unseen."""
+    if not parts:
+        return None
+    fields: dict[str, Any] = {}
+    for name in ("places", "checkpoints", "partials", "weights", "lock_files"):
+        known = [rows for one in parts if (rows := getattr(one, name)) is not None]
+        fields[name] = tuple(row for rows in known for row in rows) if known else None
+    return s.Storage(**fields)
+
+
+def _cost(costs: Sequence[s.Cost]) -> s.Cost:
+    return s.Cost(
+        wall_s=max((one.wall_s for one in costs), default=0.0),
+        cpu_s=sum(one.cpu_s for one in costs),
+        children=sum(one.children for one in costs),
+        abandoned=sum(one.abandoned for one in costs),
+        paused_ms={pid: paused for one in costs for pid, paused in one.paused_ms.items()},
+    )
