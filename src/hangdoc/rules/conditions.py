@@ -9,7 +9,8 @@ import msgspec
 import re2
 
 from ..engines.versions import RangeError, clauses
-from .facts import FACTS, Fact, Kind
+from .fact import Fact, Kind
+from .facts import FACTS
 
 DEPTH = 10
 NODES = 200

@@ -15,7 +15,8 @@ import re2
 
 from ..engines.versions import release, within
 from .conditions import Condition, amount
-from .facts import FACTS, PROBES, Fact
+from .fact import PROBES, Fact
+from .facts import FACTS
 from .values import Lines, Missing, Seen, Subject, Who, World
 
 _SHOWN = 3  # values of a set that a sentence names

@@ -11,7 +11,8 @@ import msgspec
 from ..engines.versions import RangeError, clauses
 from ..model.words import MECHANISMS, PHASES, ROLES, VERDICTS, Certainty, Phase, Verdict
 from .conditions import BadCondition, Condition, check, fits
-from .facts import FACTS, Scope
+from .fact import Scope
+from .facts import FACTS
 
 Expected = Literal["hit", "clear", "undecided"]
 # Values of the launch that a step may name; one that is not known is written as its name in capitals.

@@ -12,7 +12,7 @@ from ..analysis.judge import Judgement
 from ..analysis.links import Edge
 from ..analysis.view import Picture, View
 from ..model.sample import Process, Socket
-from .facts import PROBES
+from .fact import PROBES
 from .values import Missing, Seen, Value
 
 REASONS: Mapping[str, str] = {

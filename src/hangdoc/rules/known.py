@@ -13,15 +13,15 @@ from ..analysis.judge import Judgement
 from ..analysis.links import Edge
 from ..analysis.view import Picture, View
 from ..model import report as r
-from . import of_host, of_launch, of_member, of_storage
+from . import of_host, of_launch, of_machine, of_member, of_storage
 from .engine import Held, Lack
 from .form import PLACES, KnownCause, Step
 from .gather import Gathered, Getter, Looked
 from .values import Who, World
 from .weigh import Weighed, lacks_of, rank, weigh
 
-HOST: Mapping[str, Getter[of_host.OfHost]] = {**of_host.GETTERS, **of_storage.HOST}
-MEMBER: Mapping[str, Getter[of_member.OfMember]] = {**of_member.GETTERS, **of_storage.MEMBER}
+HOST: Mapping[str, Getter[of_host.OfHost]] = {**of_host.GETTERS, **of_storage.HOST, **of_machine.HOST}
+MEMBER: Mapping[str, Getter[of_member.OfMember]] = {**of_member.GETTERS, **of_storage.MEMBER, **of_machine.MEMBER}
 _LACKS = 6  # sentences about facts that were missing
 _SAID = 160  # characters of one value in a sentence
 

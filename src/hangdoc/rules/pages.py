@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from ..model.words import PHASES
 from .conditions import QUANTIFIERS, Condition
-from .facts import FACTS, KIND_WORDS, PROBES, Fact
+from .fact import KIND_WORDS, PROBES, Fact
+from .facts import FACTS
 from .form import PLACES, STUCK, KnownCause, Step
 
 _SCOPES = {

@@ -19,7 +19,8 @@ from hangdoc.model.report import Report
 from hangdoc.model.sample import Sample
 from hangdoc.rules import load, of_launch
 from hangdoc.rules.examples import Told, failures, world_of
-from hangdoc.rules.facts import FACTS, PROBES
+from hangdoc.rules.fact import PROBES
+from hangdoc.rules.facts import FACTS
 from hangdoc.rules.form import KnownCause
 from hangdoc.rules.known import HOST, MEMBER, Known
 from hangdoc.rules.values import Who
@@ -99,6 +100,8 @@ WITHOUT: dict[str, Callable[[Sample], Sample]] = {
     "logs": lambda one: replace(one, logs=[]),
     "host": lambda one: replace(one, host_facts=None),
     "storage": lambda one: replace(_strip(one, weights=None, libraries=None), storage=None),
+    "machine": lambda one: replace(one, machine=None),
+    "network": lambda one: replace(one, networks=None),
     "health": lambda one: replace(one, health=[]),
 }
 
