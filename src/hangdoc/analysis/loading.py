@@ -1,8 +1,10 @@
 """Bytes that a start waits for: weights of each rank, counted while it loads them, and downloads. Pure.
 
-Three counters tell of weights, and each misses something: `read_bytes` is what came from storage (nothing when the page cache
-has it), `rchar` what read calls gave (nothing of mapped files), `RssFile` how much of mapped files is resident (it falls
-when a file is unmapped, so that only growth is added up). The largest of the three since the load began is taken.
+Three counters tell of weights, and each misses something: `read_bytes` is what came from storage (nothing when the page
+cache has it), `rchar` what read calls gave (nothing of mapped files), growth of `RssFile` what of mapped files became
+resident (nothing of a file that was mapped and unmapped between two looks, as a loader does that has its pages in the cache:
+seen with vLLM 0.32). The largest since the load began is taken. Only the first two, when they account for nearly all, tell how
+much is still to come.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from .tracks import Tick
 
 _LOADERS: tuple[Role, ...] = ("worker", "scheduler", "engine-core")
 _PHASES: tuple[Phase, ...] = ("model-init", "weight-load")
+_SURE = 0.9  # part of all bytes that counters must account for which miss nothing of what they count
 _EVERY_S = 1.5  # looks that follow closer are one step
 _DOWNLOAD_S = 60.0  # an unfinished file that was not written to for so long was left so
 _WHOLE = (
@@ -48,10 +51,11 @@ class Loading:
         stored = (tick.read_bytes or 0) - (self.began.read_bytes or 0)
         called = (tick.rchar or 0) - (self.began.rchar or 0)
         done, seconds = max(self.mapped, stored, called), tick.at - self.began.at
+        sure = done < total and max(stored, called) >= _SURE * done
         points = self.pace.points
         if done > self.pace.done and (not points or seconds - points[-1][0] >= _EVERY_S):
             self.pace.add(seconds, done, total, wall)
-        self.pace.total = total if done < total else 0  # more was read than the checkpoint holds: the end is not known
+        self.pace.total = total if sure else 0
 
 
 @dataclass

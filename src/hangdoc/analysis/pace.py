@@ -19,6 +19,7 @@ _ELAPSED = re.compile(r"(\d{1,7})/(\d{1,7}) \[(?:(\d{1,3}):)?(\d{1,2}):(\d\d)<")
 _LABEL = re.compile(r"^[^\d:%|(]{3,60}")
 _POINTS = 64
 _STEPS = 8  # the last steps tell the pace of now
+_SPREAD = 20.0  # steps that differ by so much tell of no pace
 _PATIENCE = 4.0  # a step that takes so many times as long as the longest one before says nothing about the rest
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
@@ -60,7 +61,8 @@ class Pace:
     def left(self, now: float) -> Left | None:
         """Seconds left at wall clock `now`. None where that cannot be known.
 
-        It cannot before two steps were seen, without a total, and no more once a step lasts far longer than any before.
+        It cannot before two steps were seen, without a total, where steps differ too much, and no more once a step lasts far
+        longer than any before.
         """
         rate = self.rate()
         if rate is None or rate <= 0 or self.at is None or self.done >= self.total:
@@ -73,7 +75,10 @@ class Pace:
             return None
         rest = self.total - self.done
         low, high = (rest * quantiles.quantile(steps, share) for share in (0.1, 0.9))
-        return Left(*(max(0.0, one - since) for one in (rest / rate, low, high)))
+        if high > _SPREAD * max(low, 1.0):
+            return None
+        likely = rest / rate
+        return Left(*(max(0.0, one - since) for one in (likely, min(low, likely), max(high, likely))))
 
     def moved(self, now: float) -> bool:
         """Whether it went on within the window in which stillness is judged."""

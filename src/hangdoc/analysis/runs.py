@@ -11,10 +11,16 @@ from ..model.baseline import Baseline
 _T = TypeVar("_T")
 
 
+def _of(baseline: Baseline, kept: Sequence[int]) -> str:
+    found = {baseline.runs[number].caches for number in kept}
+    return found.pop() if len(found) == 1 else "mixed"
+
+
 def with_caches(baseline: Baseline, wanted: str) -> Baseline:
-    """The runs that found their caches as `wanted` ("warm", "cold"); all of them where none did, or it is not known."""
-    kept = [number for number, run in enumerate(baseline.runs) if run.caches == wanted]
-    if wanted not in ("warm", "cold") or not kept or len(kept) == len(baseline.runs):
+    """The runs without those that are known to have found their caches otherwise; all of them where none would be left."""
+    others = {"warm": "cold", "cold": "warm"}
+    kept = [number for number, run in enumerate(baseline.runs) if run.caches != others.get(wanted)]
+    if wanted not in others or not kept or len(kept) == len(baseline.runs):
         return baseline
 
     def pick(values: Sequence[_T]) -> tuple[_T, ...]:
@@ -22,7 +28,7 @@ def with_caches(baseline: Baseline, wanted: str) -> Baseline:
 
     return replace(
         baseline,
-        configuration=replace(baseline.configuration, caches=wanted),
+        configuration=replace(baseline.configuration, caches=_of(baseline, kept)),
         runs=pick(baseline.runs),
         phases=tuple(
             replace(

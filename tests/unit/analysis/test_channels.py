@@ -29,7 +29,7 @@ def row(report: Report, channel: str) -> ProgressRow:
     return next(one for one in report.progress if one.channel.startswith(channel))
 
 
-@pytest.mark.parametrize("counter", ["rss_file", "read_bytes", "rchar"])
+@pytest.mark.parametrize("counter", ["read_bytes", "rchar"])
 @given(st.floats(2.0, 400.0), st.integers(20, 200))
 def test_half_way_through_the_time_left_is_right_by_any_counter(counter: str, speed: float, seconds: int) -> None:
     total = int(speed * MB * seconds)
@@ -40,6 +40,15 @@ def test_half_way_through_the_time_left_is_right_by_any_counter(counter: str, sp
     left = load.pace.left(5000.0 + half)
     assert left is not None
     assert left.likely == pytest.approx(seconds - half, rel=0.25)
+
+
+def test_what_is_only_mapped_has_a_rate_and_no_time_left() -> None:
+    """Files that are mapped and unmapped between two looks are missed, so the counter falls behind."""
+    load = Loading(tick(0.0), tick(0.0))
+    for second in range(1, 11):
+        load.add(tick(float(second), rss_file=second * 100 * MB), 50.0 + second, 5000 * MB)
+    assert load.pace.rate() == pytest.approx(100 * MB)
+    assert load.pace.left(60.0) is None
 
 
 def test_files_that_are_unmapped_after_use_count_all_the_same() -> None:
@@ -190,7 +199,7 @@ def test_weights_against_the_size_of_the_checkpoint_have_a_time_left() -> None:
     world.storage = Storage(checkpoints=(Checkpoint("/models/m", bytes=2100 * MB, expected_bytes=2000 * MB),))
 
     def move(here: World, second: int) -> None:
-        here.bend(TP1, rss_file=50 * MB * second, io=IO)
+        here.bend(TP1, rss_file=40 * MB * second, io=replace(IO, read_bytes=50 * MB * second))
 
     weights = row(look(world, 21, move).report("0"), "weights read of scheduler TP1")
     assert weights.total == 2000 * MB
@@ -204,7 +213,7 @@ def test_ranks_that_divide_the_files_have_no_known_end(changes: tuple[str, str])
     world.bend(ROOT, cmdline=(*(world.processes[ROOT].cmdline or ()), *changes))
 
     def move(here: World, second: int) -> None:
-        here.bend(TP1, rss_file=50 * MB * second, io=IO)
+        here.bend(TP1, io=replace(IO, read_bytes=50 * MB * second))
 
     weights = row(look(world, 11, move).report("0"), "weights read of scheduler TP1")
     assert (weights.total, weights.eta_s) == (None, None)

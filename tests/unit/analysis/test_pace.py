@@ -105,3 +105,20 @@ def test_what_has_no_known_end_has_a_rate_and_no_time_left() -> None:
     assert pace.rate() == pytest.approx(1 << 20)
     assert pace.left(1009.0) is None
     assert pace.words(1009.0) == "9.0 MiB"
+
+
+def test_steps_that_differ_too_much_tell_of_no_pace() -> None:
+    pace = Pace()
+    for number, seconds in enumerate((0.0, 0.1, 0.2, 60.0, 60.1, 120.0)):
+        pace.add(seconds, number, 20, 1000.0 + seconds)
+    assert pace.left(1120.0) is None
+
+
+@given(st.lists(st.floats(1.0, 15.0), min_size=4, max_size=40))
+def test_the_estimate_lies_in_its_own_spread(steps: list[float]) -> None:
+    pace = Pace()
+    for number in range(len(steps) + 1):
+        pace.add(sum(steps[:number]), number, 3 * len(steps), 1000.0 + sum(steps[:number]))
+    left = pace.left(1000.0 + sum(steps))
+    assert left is not None
+    assert left.low <= left.likely <= left.high
