@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,13 @@ import pytest
 from fuse import private_mounts, silent_mount
 from process_of import end, process_of, until
 
-from hangdoc.codec import convert
+from hangdoc.agent.tick import Ticker
+from hangdoc.codec import convert, decode
+from hangdoc.model.ask import Ask
 from hangdoc.model.plain import to_plain
-from hangdoc.model.sample import Storage, Unseen
+from hangdoc.model.sample import Sample, Storage, Unseen
 from hangdoc.probes import cachewalk, environ, storage
+from hangdoc.probes.reading import bounded
 
 WAIT = "import sys, time; sys.stdout.write('on'); sys.stdout.flush(); time.sleep(100)"
 
@@ -242,3 +245,87 @@ def _reaped() -> bool:
     except ChildProcessError:
         return True
     return False
+
+
+def test_names_that_are_no_text_and_sizes_beyond_all_numbers(tmp_path: Path) -> None:
+    """What a sample holds must be readable whatever the names and sizes are."""
+    cache = tmp_path / "triton"
+    cache.mkdir()
+    (cache / os.fsdecode(b"\xff\xfe.lock")).touch()
+    blobs = tmp_path / "hub/models--o--m/blobs"
+    blobs.mkdir(parents=True)
+    (blobs / os.fsdecode(b"\xff.incomplete")).touch()
+    model = tmp_path / os.fsdecode(b"m\xff")
+    checkpoint(model, shards=2, there=1)
+    index = json.loads((model / "model.safetensors.index.json").read_text())
+    index["weight_map"]["x"] = "\ud800"
+    (model / "model.safetensors.index.json").write_text(json.dumps(index))
+    with server(
+        "--model", str(model), HOME=tmp_path, TRITON_CACHE_DIR=cache, HF_HUB_CACHE=tmp_path / "hub", TMPDIR=tmp_path
+    ) as pid:
+        sample = decode(json.dumps(Ticker().answer(Ask(1, ("storage",), pids=(pid,)))), Sample)
+    assert sample.storage is not None
+    assert [one.path for one in sample.storage.lock_files or ()] == [f"{cache}/\\udcff\\udcfe.lock"]
+    assert [one.path for one in sample.storage.partials or ()] == [f"{blobs}/\\udcff.incomplete"]
+    assert bounded(1 << 64) == (1 << 63) - 1
+
+
+def test_mapped_weights_and_preloaded_libraries_are_named(tmp_path: Path) -> None:
+    shard = tmp_path / "model-00001-of-00002.safetensors"
+    shard.write_bytes(b"x" * 8192)
+    original = next((path for path in Path("/lib").glob("*-linux-gnu*/libm.so.6")), None)
+    if original is None:
+        pytest.skip("no libm.so.6 here to copy")
+    library = tmp_path / "mine.so"
+    library.write_bytes(original.read_bytes())
+    code = (
+        "import mmap, sys, time; f = open(sys.argv[2], 'rb'); m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ);"
+        "sys.stdout.write('on'); sys.stdout.flush(); time.sleep(100)"
+    )
+    with server("--file", str(shard), code=code, HOME=tmp_path, LD_PRELOAD=library) as pid:
+        found = convert(Ticker().answer(Ask(1, ("storage",), pids=(pid,))), Sample).processes[pid]
+    assert found.weights == (str(shard),)
+    assert str(library) in (found.libraries or ())
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="looks as another user at a process of root")
+def test_without_the_right_nothing_is_taken_for_empty(tmp_path: Path) -> None:
+    with server("--model", str(checkpoint(tmp_path / "m", shards=1, there=1)), HOME=tmp_path) as pid:
+        sample = decode(as_nobody(lambda: Ticker().answer(Ask(1, ("storage", "network"), pids=(pid,)))), Sample)
+    assert sample.storage is not None
+    assert not sample.storage.places
+    assert {("storage", "denied"), ("network", "denied")} <= {(one.probe, one.reason) for one in sample.unseen}
+    assert sample.networks is not None
+    (found,) = sample.networks
+    assert (found.nameservers, found.preload) == (None, None)
+
+
+def as_nobody(do: Callable[[], Any]) -> str:
+    """What `do` gives in a forked child of another user, as JSON."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+            with os.fdopen(writing, "w") as out:
+                out.write(json.dumps(do()))
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as answer:
+        said = answer.read()
+    os.waitpid(pid, 0)
+    return said
+
+
+def test_of_what_lies_in_a_common_temporary_folder_only_engines_locks_are_told(tmp_path: Path) -> None:
+    lock = tmp_path / ("0123456789abcdef" * 4 + "org-name.lock")
+    for path in (lock, tmp_path / "mine.lock", tmp_path / "mine.incomplete"):
+        path.touch()
+    with server(HOME="/nonexistent", TMPDIR=tmp_path) as pid:
+        found = look(pid)
+    assert [one.path for one in found.lock_files or ()] == [str(lock)]
+    assert found.partials == ()

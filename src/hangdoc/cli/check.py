@@ -56,6 +56,10 @@ def _show(look: Look, first: Sample) -> None:
         "open descriptors": sum(len(one.process.fds or {}) for one in tracks),
         "Python stacks": sum(bool(one.stacks) for one in tracks),
         "sockets": len(history.sockets),
+        "folders that it depends on": len(history.storage.places or ()),
+        "lock files in its caches": len(history.storage.lock_files or ()),
+        "network interfaces": sum(len(one.interfaces or ()) for one in history.networks),
+        "GPUs on the bus": len(history.machine.gpus or ()) if history.machine else 0,
     }
     table = Table(box=None, pad_edge=False, show_header=False)
     for name, count in seen.items():

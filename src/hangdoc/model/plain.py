@@ -27,11 +27,17 @@ def _fields(kind: type) -> List[Tuple[str, Any]]:
 
 
 def to_plain(value: Any) -> Any:
-    """Return `value` as dicts with string keys, lists, strings, numbers and booleans, defaults left out."""
-    if value is None or isinstance(value, (str, int, float)):
+    """Return `value` as dicts with string keys, lists, strings, numbers and booleans, defaults left out.
+
+    A name that is not UTF-8 (os.listdir gives such bytes as lone surrogates) becomes `\\udcNN`, for strict readers of
+    JSON refuse the whole document otherwise.
+    """
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode("utf-8")
+    if value is None or isinstance(value, (int, float)):
         return value
     if isinstance(value, dict):
-        return {str(key): to_plain(one) for key, one in value.items()}
+        return {to_plain(str(key)): to_plain(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
         return [to_plain(one) for one in value]
     if is_dataclass(value):

@@ -20,6 +20,11 @@ ENTRIES, SECONDS = 20_000, 1.0  # of all walks of one look together
 PLACE_ENTRIES, PLACE_SECONDS = 5_000, 0.25  # of one place
 LOCKS, PARTIALS = 512, 512
 LOCK = re.compile(r"(?:lock|lock_.+|.+\.lock|\.lock.*|.+\.lck)\Z")
+# In a folder for temporary files, which is everybody's: the lock of the engines' downloads (hash and model), and others
+# that say whose they are.
+OF_ENGINES = re.compile(
+    r"(?:[0-9a-f]{64}.*|.*(?:vllm|sglang|torch|triton|flashinfer|aiter|hugging|ray_|deep_?gemm).*)\Z"
+)
 PARTIAL = re.compile(r".+\.(?:incomplete|temp|partial|aria2)\Z")
 OWNER_LIMIT = 512  # bytes of a soft lock
 _OWNER = re.compile(r"\s*(?:pid\D{0,4})?(\d{1,10})\b(?:\s+([A-Za-z0-9_.-]{1,253}))?")
@@ -87,6 +92,9 @@ def walk(inside: Inside, top: str, depth: int, budget: Budget) -> Found:
                     pending.append((path, level + 1))
             elif stat.S_ISREG(seen.st_mode):
                 found.take(path, seen)
+    if depth == 0:
+        found.locks = [one for one in found.locks if OF_ENGINES.match(one[0].rpartition("/")[2].lower())]
+        found.partials = []
     found.cut = mine.spent
     budget.entries -= before - mine.entries
     return found

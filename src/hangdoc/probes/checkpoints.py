@@ -16,7 +16,7 @@ from typing import Dict, List, Optional, Tuple
 
 from ..model.storage import Checkpoint
 from .inside import Inside
-from .reading import open_regular, text_or_none
+from .reading import bounded, open_regular, text_or_none
 from .whereabouts import hub_folder
 
 WEIGHTS = re.compile(r"\.(safetensors|bin|pt|pth|gguf)\Z")
@@ -91,7 +91,7 @@ def read(inside: Inside, folder: str, name: str, pids: Tuple[int, ...]) -> Optio
         pids=pids,
         format=max(kinds, key=kinds.count, default=""),
         files=len(sizes),
-        bytes=sum(size for size, _ in sizes.values()),
+        bytes=bounded(sum(size for size, _ in sizes.values())),
         index=index,
         expected_files=None if wanted is None else len(wanted),
         expected_bytes=total,

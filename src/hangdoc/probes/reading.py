@@ -65,6 +65,11 @@ def number(path: str) -> Optional[int]:
     return int(found) if found.lstrip("-").isdigit() else None
 
 
+def bounded(size: int) -> int:
+    """A size that every JSON reader takes: file systems of no fixed size (FUSE on object stores) tell 2**64 and more."""
+    return min(size, (1 << 63) - 1)
+
+
 def open_regular(path: str) -> int:
     """Open a regular file for reading and give its descriptor. Raises NotRegular or another OSError.
 

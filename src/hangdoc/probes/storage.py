@@ -18,7 +18,7 @@ from . import cachewalk, checkpoints, filelocks, inside, packages, whereabouts
 from .fds import kind_of
 from .mounts import Mount
 from .procfs import Folder, parse_status
-from .reading import reason, text_or_none
+from .reading import bounded, reason, text_or_none
 from .redact import mask
 
 PLACES = 256
@@ -79,12 +79,12 @@ def read(root: str, members: Mapping[int, Process], unseen: List[Unseen]) -> Ite
     yield "lock_files", _bounded(_locks(root, members, found, opened), unseen)
 
 
-def _by_namespace(members: Mapping[int, Process]) -> Dict[object, List[int]]:
-    """Members by mount namespace, the oldest first; one whose namespace is not known stands alone."""
-    found: Dict[object, List[int]] = {}
+def _by_namespace(members: Mapping[int, Process]) -> Dict[Optional[int], List[int]]:
+    """Members by mount namespace, the oldest first. Whose namespace may not be read, of him no file may be reached."""
+    found: Dict[Optional[int], List[int]] = {}
     for pid, one in sorted(members.items()):
         if one.state not in "ZX":
-            found.setdefault(one.mnt_ns or ("alone", pid), []).append(pid)
+            found.setdefault(one.mnt_ns, []).append(pid)
     return found
 
 
@@ -103,7 +103,11 @@ def _wanted(view: inside.Inside, members: Mapping[int, Process]) -> List[Want]:
         for program in packages.programs(one):
             if program not in sites:
                 sites[program] = _sites(view, program)
-            named += [whereabouts.Named("site-packages", path, program) for path in sites[program]]
+            for site in sites[program]:
+                named.append(whereabouts.Named("site-packages", site, program))
+                named.append(
+                    whereabouts.Named("aiter", f"{site}/aiter/jit", "default")
+                )  # beside its code where it may write
         for name in named:
             key = name.role, name.path
             pids.setdefault(key, set()).add(pid)
@@ -171,10 +175,10 @@ def place(view: inside.Inside, want: Want, unseen: List[Unseen]) -> Place:
         real=real,
         exists=exists,
         answers=True,
-        total=seen.f_frsize * seen.f_blocks,
-        free=seen.f_frsize * seen.f_bavail,
-        inodes=seen.f_files,
-        inodes_free=seen.f_favail,
+        total=bounded(seen.f_frsize * seen.f_blocks),
+        free=bounded(seen.f_frsize * seen.f_bavail),
+        inodes=bounded(seen.f_files),
+        inodes_free=bounded(seen.f_favail),
     )
 
 
