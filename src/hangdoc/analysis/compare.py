@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..engines.profile import PhaseSpec
 from ..model import report as r
 from ..model.baseline import Baseline, BaselineLine, WaitSignature
 from ..model.words import Phase
-from . import progression, quantiles
+from . import progression, quantiles, totals
 from .nearest import Beside
 from .view import Picture, View
 
@@ -158,7 +158,7 @@ def row(view: View, behind: Picture | None) -> r.BaselineRow | None:
         base.provenance.kind,
         due[0].text if due else None,
         round(due[1], 1) if due else None,
-        list(_facts(view, base, now)),
+        list(totals.facts(view, base, now)),
     )
 
 
@@ -213,41 +213,3 @@ def overdue_line(view: View, base: Baseline, behind: Picture | None) -> tuple[Ba
         return None
     since = view.history.last.at - max(written)
     return nxt, since - max(0.0, _middle(nxt) - _middle(last))
-
-
-def _facts(view: View, base: Baseline, now: float) -> Iterator[str]:
-    """Totals beside those of the good starts, one sentence each."""
-    lines = [one.log.lines for one in view.logbook.states.values() if one.log.lines is not None]
-    sizes = [one.log.size for one in view.logbook.states.values() if one.log.size is not None]
-    if lines and sizes:
-        then = _waypoints(base)
-        if then:
-            yield f"log: {sum(lines)} lines and {sum(sizes):,} bytes now; in good starts {then}"
-    times = quantiles.known(one.ready_s for one in base.runs)
-    if times:
-        yield f"age: {now:.0f} s now; good starts were ready after {_range(times)} s"
-    for one in base.processes:
-        here = sum(
-            member.role == one.role and view.history.tracks[pid].gone is None
-            for pid, member in view.launch.members.items()
-            if pid in view.history.tracks
-        )
-        if here != one.processes:
-            yield f"processes: {here} of role {one.role} now, {one.processes} in good starts when ready"
-
-
-def _waypoints(base: Baseline) -> str:
-    words = []
-    for phase in base.phases:
-        lines = quantiles.known(phase.lines)
-        if lines and phase.id in ("weight-load", "post-load", "kv-cache"):
-            words.append(f"{_range(lines)} at the end of {phase.id}")
-    total = quantiles.known(one.lines for one in base.runs)
-    if total:
-        words.append(f"{_range(total)} when ready")
-    return ", ".join(words)
-
-
-def _range(values: Sequence[float]) -> str:
-    low, high = f"{values[0]:.0f}", f"{values[-1]:.0f}"
-    return low if low == high else f"{low} to {high}"

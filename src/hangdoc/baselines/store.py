@@ -15,7 +15,7 @@ import msgspec
 import yaml
 
 from ..codec import convert
-from ..model.baseline import BASELINE_SCHEMA, Baseline
+from ..model.baseline import BASELINE_SCHEMA, CACHES, Baseline
 from ..model.plain import to_plain
 from .merge import MOST_RUNS, summed
 
@@ -177,13 +177,22 @@ def _sensible(one: Baseline, where: str) -> None:
     for key, values in _by_run(one):
         if len(values) not in (0, runs):
             raise BaselineError(f"{where}: {key} has {len(values)} figures for {runs} runs")
-        if any(value is not None and not (math.isfinite(value) and 0 <= value < 1e18) for value in values):
+        if not all(_can_be(value) for value in values):
             raise BaselineError(f"{where}: {key} has a figure that cannot be: {values}")
+    if not _can_be(one.configuration.weight_bytes):
+        raise BaselineError(f"{where}: weight_bytes cannot be {one.configuration.weight_bytes}")
+    for caches in (one.configuration.caches, *(run.caches for run in one.runs)):
+        if caches not in CACHES:
+            raise BaselineError(f"{where}: caches are one of {', '.join(CACHES)}, not {caches[:60]!r}")
     for key, value in _texts(one):
         if len(value) > _TEXT:
             raise BaselineError(f"{where}: {key} is longer than {_TEXT} characters")
     if len({row.id for row in one.phases}) < len(one.phases):
         raise BaselineError(f"{where}: a phase is there twice")
+
+
+def _can_be(value: float | None) -> bool:
+    return value is None or (math.isfinite(value) and 0 <= value < 1e18)
 
 
 def _by_run(one: Baseline) -> Iterator[tuple[str, tuple[float | None, ...]]]:
@@ -196,7 +205,8 @@ def _by_run(one: Baseline) -> Iterator[tuple[str, tuple[float | None, ...]]]:
         yield f"lines[{number}].first_s", line.first_s
     for role in one.processes:
         yield f"processes, threads of {role.role}", role.threads
-    yield "runs, ready_s", tuple(run.ready_s for run in one.runs)
+    for key in ("ready_s", "lines", "bytes", "compiled", "read_bytes"):
+        yield f"runs, {key}", tuple(getattr(run, key) for run in one.runs)
 
 
 def _texts(one: Baseline) -> Iterator[tuple[str, str]]:

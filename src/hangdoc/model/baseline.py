@@ -14,6 +14,7 @@ from .words import Phase, Role
 
 BASELINE_SCHEMA = "hangdoc.baseline/1"
 PER_RUN = Tuple[Optional[float], ...]
+CACHES = ("warm", "cold", "unknown", "mixed")
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Configuration:
     args: Dict[str, str] = field(default_factory=dict)  # only arguments that matter for a start (an allow-list)
     hardware: Hardware = Hardware()
     hosts: int = 1
-    caches: str = "unknown"  # compiler caches, page cache, model on disk: warm | cold | unknown | mixed
+    caches: str = "unknown"  # one of CACHES: those of compilers, the page cache, the model on disk
     weight_bytes: Optional[int] = None  # of the checkpoint
 
 

@@ -9,8 +9,9 @@ from hangdoc.analysis.diagnosis import Diagnosis
 from hangdoc.analysis.nearest import Beside, hold, nearest
 from hangdoc.baselines import store
 from hangdoc.engines.load import profiles
-from hangdoc.model.baseline import Baseline, BaselineLine, Configuration, Hardware, PhaseTimes, Run
+from hangdoc.model.baseline import Baseline, BaselineLine, Configuration, Hardware, PhaseTimes, RoleCount, Run
 from hangdoc.model.report import Report
+from hangdoc.model.sample import Fd, Socket
 
 from .world import BOOT, HOOK, INIT, RECV_PIPE, ROOT, SCHEDULER, TP0, TP1, WALL, World, process
 
@@ -142,6 +143,22 @@ def test_fewer_cpus_stretch_the_bounds_of_a_start_on_cpus() -> None:
     few = replace(HERE, hardware=Hardware("none", 0, 2))
     assert hold(good(50.0, configuration=many), few, SGLANG).scale == 4.0
     assert hold(good(50.0, configuration=few), many, SGLANG).scale == 1.0
+
+
+def test_threads_ports_and_memory_that_good_starts_never_had_are_told() -> None:
+    counted = (RoleCount("scheduler", 2, (40,)), RoleCount("launcher", 1, (10,)))
+    phase = replace(good(50.0).phases[0], rss=(1 << 30,))
+    base = good(50.0, processes=counted, ports={"launcher": 1, "scheduler": 2}, phases=(phase,))
+    world = loading(20)
+    world.bend(TP1, num_threads=205)
+    world.bend(ROOT, fds={5: Fd(5, "socket", "socket:[7]", 7)})
+    world.sockets = [Socket(7, "tcp", "LISTEN", "127.0.0.1:8000")]
+    found = report(world, hold(base, HERE, SGLANG)).baseline
+    assert found is not None
+    assert "threads: 205 of one scheduler now, at most 40 in good starts" in found.facts
+    assert "ports: 0 that role scheduler listens on now, 2 in good starts when ready" in found.facts
+    assert "memory: 4.0 GiB resident now, at most 1.0 GiB in good starts" in found.facts
+    assert not any("launcher" in one for one in found.facts)
 
 
 def story(age: float) -> tuple[World, Beside]:
