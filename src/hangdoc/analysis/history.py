@@ -66,6 +66,7 @@ class History:
         self.places: tuple[HostPlace, ...] = ()  # hosts, where there are several
         self.lost_since: dict[int, float] = {}  # place -> when it was first missed
         self.further_facts: dict[int, HostFacts] = {}  # place -> facts of a host beyond `facts`
+        self.further_machines: dict[int, Machine] = {}  # the same beyond `machine`
 
     def host_of(self, pid: int) -> str:
         """The host that a process of the launch runs on."""
@@ -141,6 +142,7 @@ class History:
         lost = {place for place, one in enumerate(sample.places) if one.lost is not None}
         self.lost_since = {place: self.lost_since.get(place, sample.mono) for place in lost}
         self.further_facts.update(sample.further_facts)
+        self.further_machines.update(sample.further_machines)
         for key in [key for key in self.unseen if key[0] == REACH]:
             del self.unseen[key]  # a host that came back is seen again
         return {place for place, one in enumerate(sample.places) if one.silent}

@@ -16,6 +16,7 @@ from ..rules.form import BadCause, KnownCause
 from . import exits, screen
 from .known import catalogue_of
 from .options import CausesOption
+from .readable import unread
 
 
 class Action(str, Enum):
@@ -70,7 +71,7 @@ def _check(names: list[str]) -> int:
             screen.note(f"hangdoc: {clean(str(error), 600)}")
             status = exits.USAGE
             continue
-        wrong = failures(found)
+        wrong = [*failures(found), *unread(found)]
         for one in wrong:
             screen.note(f"hangdoc: {path}: {clean(one, 300)}")
         status = exits.USAGE if wrong else status

@@ -8,6 +8,7 @@ from ..rules import load
 from ..rules.form import BadCause
 from ..rules.known import Known
 from . import exits, screen
+from .readable import unread
 
 
 def catalogue_of(folders: list[str]) -> load.Catalogue:
@@ -23,8 +24,10 @@ def catalogue_of(folders: list[str]) -> load.Catalogue:
         found, problems = load.with_own(paths)
     except BadCause as error:
         raise exits.Stop(str(error), "hangdoc causes check FILE says more", exits.USAGE) from None
+    shipped = {one.id for one in load.shipped()}
+    problems += [f"{one.id}: {what}" for one in found.causes if one.id not in shipped for what in unread(one)]
     for problem in problems:
-        screen.note(f"hangdoc: left out: {problem}")
+        screen.note(f"hangdoc: a cause of your own: {problem}")
     return found
 
 

@@ -40,6 +40,11 @@ ROWS = (
     _launch("head", "bool", "arguments", "This host serves HTTP (node rank 0)."),
     _launch("nodes", "number", "arguments", "Hosts that the arguments ask for.", "nodes asked for"),
     _launch("node_rank", "number", "arguments", "Number of this host among them.", "node rank"),
+    _launch("nodes_missing", "text", "judged", "Nodes of the launch that were not looked at, with their ranks.",
+            "not looked at"),
+    _launch("never_came", "bool", "sockets", "Some node never connected to where the nodes meet, as the sockets of the others"
+            " tell.", "a node never connected to where the nodes meet"),
+    _launch("meeting_place", "text", "arguments", "Where the nodes were told to meet: 10.0.0.1:5000.", "nodes meet at"),
     _launch("ranks_expected", "number", "arguments", "Ranks (TP x PP, times DP where those are processes) asked for.",
             "ranks asked for"),
     _launch("ranks_seen", "number", "processes", "Ranks seen, dead ones included.", "ranks seen"),

@@ -11,7 +11,8 @@ from ..analysis.advice import fix_of
 from ..analysis.judge import Judgement
 from ..analysis.links import Edge
 from ..analysis.view import Picture, View
-from ..model.sample import Process, Socket
+from ..model.places import place_of
+from ..model.sample import HostFacts, Process, Socket
 from .fact import PROBES
 from .values import Missing, Seen, Value
 
@@ -46,6 +47,12 @@ class Looked:
         """A member as it was last seen."""
         track = self.view.history.tracks.get(pid)
         return track.process if track else None
+
+    def facts_of(self, pid: int) -> HostFacts | None:
+        """Facts of the host that a process runs on."""
+        place = place_of(pid)
+        history = self.view.history
+        return history.further_facts.get(place) if place in history.further_facts else history.facts
 
     @cached_property
     def pictured(self) -> dict[int, Picture]:

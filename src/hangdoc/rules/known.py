@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import string
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -13,6 +13,7 @@ from ..analysis.judge import Judgement
 from ..analysis.links import Edge
 from ..analysis.view import Picture, View
 from ..model import report as r
+from ..model.places import own, unmarked
 from . import of_host, of_launch, of_machine, of_member, of_storage
 from .engine import Held, Lack
 from .form import PLACES, KnownCause, Step
@@ -68,20 +69,30 @@ def gathered(looked: Looked) -> World:
     if not blamed and looked.judgement.behind is not None:
         blamed = {looked.judgement.behind.member.pid}
     members = []
+    hosts = [one.host for one in view.history.places]
     for pid, track in sorted(view.history.tracks.items()):
         picture = looked.pictured.get(pid)
         one = of_member.OfMember(looked, track, picture)
         lock = of_storage.lock_of(one)
-        path = of_member.path_of(one) or (lock.path if lock else "")
-        places = {"pid": str(pid), "rank": str(track.member.rank), "path": path}
-        subject = Gathered(f"{track.member.label} (pid {pid})", one, MEMBER, places)
+        path = unmarked(hosts, of_member.path_of(one) or (lock.path if lock else ""))[1]
+        places = {"pid": str(own(pid)), "rank": str(track.member.rank), "path": path, "host": view.history.host_of(pid)}
+        subject = Gathered(track.member.who, one, MEMBER, places)
         members.append(Who(subject, pid in blamed, bool(picture and picture.victim), pid in ranks))
-    facts = view.history.facts
-    hosts = [Gathered(f"host {view.launch.host}", of_host.OfHost(looked, facts), HOST)] if facts else []
     launch = Gathered("", looked, of_launch.GETTERS)
     members.sort(key=lambda one: not one.culprit)
     complete = view.launch.engine != "unknown" and len(ranks) >= _expected(looked)
-    return World(launch, tuple(hosts), tuple(members), complete, _places(looked))
+    return World(launch, tuple(_hosts(looked)), tuple(members), complete, _places(looked))
+
+
+def _hosts(looked: Looked) -> Iterator[Gathered]:
+    """Hosts whose facts were read, the first one first."""
+    history = looked.view.history
+    if history.facts is None:
+        return
+    first = next((at for at in range(len(history.places)) if at not in history.further_facts), 0)
+    for place, facts in sorted({first: history.facts, **history.further_facts}.items()):
+        name = history.places[place].host if place < len(history.places) else looked.view.launch.host
+        yield Gathered(f"host {name}", of_host.OfHost(looked, facts, place), HOST, {"host": name})
 
 
 def _expected(looked: Looked) -> int:
@@ -93,7 +104,7 @@ def _places(looked: Looked) -> dict[str, str]:
     launch = looked.view.launch
     args = launch.args
     return {
-        "root": str(launch.root),
+        "root": str(own(launch.root)),
         "host": launch.host,
         "port": str(launch.port or ""),
         "log": next((path for path in looked.view.logbook.states if path.startswith("/")), ""),

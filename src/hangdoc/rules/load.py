@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -114,9 +114,9 @@ def shipped_folder() -> Path:
     return _HERE / "catalogue"
 
 
-def pack(causes: Iterable[KnownCause]) -> bytes:
-    """Checked causes in a form that is read in milliseconds."""
-    return msgspec.json.encode(list(causes))
+def unpack(data: bytes) -> tuple[KnownCause, ...]:
+    """Causes that were packed when the wheel was built (tools/pack_catalogue.py): read in milliseconds, checked before."""
+    return msgspec.json.decode(data, type=tuple[KnownCause, ...])
 
 
 @functools.cache
@@ -124,7 +124,7 @@ def shipped() -> tuple[KnownCause, ...]:
     """The causes that come with hangdoc: packed in a wheel, as files in a clone."""
     packed = _HERE / _PACKED
     if packed.is_file():
-        return msgspec.json.decode(packed.read_bytes(), type=tuple[KnownCause, ...])
+        return unpack(packed.read_bytes())
     return tuple(read(path) for path in files(shipped_folder()))
 
 

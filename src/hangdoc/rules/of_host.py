@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
-from ..model.sample import HostFacts
+from ..model.machine import Machine
+from ..model.places import place_of, unmarked
+from ..model.sample import HostFacts, Network
+from ..model.storage import Checkpoint, LockFile, Partial, Place
 from .gather import Looked
 from .values import Missing
+
+Row = TypeVar("Row", Place, Checkpoint, Partial, LockFile)
 
 
 @dataclass(frozen=True)
@@ -17,6 +22,27 @@ class OfHost:
 
     looked: Looked
     facts: HostFacts
+    place: int = 0  # its number among the hosts of the launch
+
+    @property
+    def machine(self) -> Machine | None:
+        """What it is made of."""
+        history = self.looked.view.history
+        return history.further_machines.get(self.place) if self.place else history.machine
+
+    @property
+    def networks(self) -> list[Network]:
+        """The network as its members see it."""
+        return [one for one in self.looked.view.history.networks if self.place in map(place_of, one.pids or (0,))]
+
+    def rows(self, rows: Sequence[Row] | None) -> list[Row] | None:
+        """Of rows of the storage probe those of this host, with their paths as it knows them; None where none were read."""
+        hosts = [one.host for one in self.looked.view.history.places]
+        if rows is None:
+            return None
+        placed = [(unmarked(hosts, one.path), one) for one in rows]
+        found = [replace(one, path=path) for (place, path), one in placed if place == self.place]
+        return found if found or len(hosts) < 2 else None
 
     def missing(self, reason: str = "") -> Missing:
         """Why a fact of it has no value."""

@@ -8,6 +8,7 @@ from typing import Any
 from ..analysis import compare
 from ..analysis.crash import oom
 from ..analysis.logbook import Logbook
+from ..analysis.nodes import away
 from ..analysis.ports import listeners
 from ..engines.argv import number
 from .gather import Looked
@@ -170,6 +171,25 @@ def ranks(c: Looked) -> set[int]:
     return found or {one.pid for one in needed if one.role == "engine-core"}
 
 
+def _nodes_missing(c: Looked, _: str) -> Any:
+    found = away(c.view)
+    return found.names or None if found else None
+
+
+def _never_came(c: Looked, _: str) -> Any:
+    if not c.view.history.sockets:
+        return c.missing("sockets")
+    found = away(c.view)
+    if found is not None and not found.never_came:
+        return c.missing("sockets", reason="whether it connected could not be seen here")
+    return found is not None
+
+
+def _meeting(c: Looked, _: str) -> Any:
+    nodes = c.view.launch.nodes
+    return nodes[0].address or None if nodes else None
+
+
 def _bars(c: Looked, _: str) -> Any:
     if not c.view.logbook.states:
         return c.missing("logs")
@@ -280,11 +300,9 @@ GETTERS = {
     "package": _package, "modified": _modified, "age": _age, "log_silence": _log_silence, "log": _log,
     "last_line": _last_line, "log_via": _log_via, "exception": _exception, "repeats": _repeats, "port": _port,
     "listening": _listening, "port_taken": _port_taken, "health": _health, "head": _head, "nodes": _nodes,
-    "node_rank": _node_rank, "ranks_expected": _expected, "ranks_seen": _seen, "programs": _programs,
-    "bars": _bars,
-    "bar_share": _bar_share,
-    "ranks_apart": _apart,
-    "victim_count": _victims,
+    "node_rank": _node_rank, "nodes_missing": _nodes_missing, "never_came": _never_came, "meeting_place": _meeting,
+    "ranks_expected": _expected, "ranks_seen": _seen, "programs": _programs,
+    "bars": _bars, "bar_share": _bar_share, "ranks_apart": _apart, "victim_count": _victims,
     "overdue": _overdue, "missing_lines": _missing_lines, "ring_full": _ring_full, "connecting": _connecting,
     "remote_peers": _remote_peers, "oom": _oom,
 }  # fmt: skip

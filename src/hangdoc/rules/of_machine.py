@@ -22,7 +22,7 @@ def _machine(of: Callable[[Machine], Any]) -> Callable[[OfHost, str], Any]:
     """A field of the machine; None in it means that it was not seen."""
 
     def get(c: OfHost, _: str) -> Any:
-        machine = c.looked.view.history.machine
+        machine = c.machine
         found = of(machine) if machine is not None else None
         return found if found not in (None, "") else c.looked.missing("machine")
 
@@ -31,7 +31,7 @@ def _machine(of: Callable[[Machine], Any]) -> Callable[[OfHost, str], Any]:
 
 def _named(of: Callable[[Machine], Mapping[str, str] | None]) -> Callable[[OfHost, str], Any]:
     def get(c: OfHost, name: str) -> Any:
-        machine = c.looked.view.history.machine
+        machine = c.machine
         found = of(machine) if machine is not None else None
         return found.get(name) if found is not None else c.looked.missing("machine")
 
@@ -44,7 +44,7 @@ def _gpus(of: Callable[[Gpu], str]) -> Callable[[OfHost, str], Any]:
 
 def _acs(c: OfHost, _: str) -> Any:
     """GPUs above which a bridge sends peer traffic up; unknown where a bridge could not be read and no other does it."""
-    machine = c.looked.view.history.machine
+    machine = c.machine
     gpus = machine.gpus if machine is not None else None
     if gpus is None:
         return c.looked.missing("machine")
@@ -55,7 +55,7 @@ def _acs(c: OfHost, _: str) -> Any:
 
 def _nvidia(c: OfHost, _: str) -> Any:
     """None where there is no such driver: then no module of it is loaded either."""
-    machine = c.looked.view.history.machine
+    machine = c.machine
     if machine is None or (not machine.nvidia_driver and (machine.modules is None or "nvidia" in machine.modules)):
         return c.looked.missing("machine")
     return machine.nvidia_driver or None
@@ -65,7 +65,7 @@ def _network(of: Callable[[Network], Iterable[str] | None]) -> Callable[[OfHost,
     """Texts of all views that members have; missing when one of the views does not have them."""
 
     def get(c: OfHost, _: str) -> Any:
-        parts = [of(one) for one in c.looked.view.history.networks]
+        parts = [of(one) for one in c.networks]
         known = [one for part in parts if part is not None for one in part]
         return texts(known) if parts and None not in parts else c.looked.missing("network")
 
@@ -73,7 +73,7 @@ def _network(of: Callable[[Network], Iterable[str] | None]) -> Callable[[OfHost,
 
 
 def _search(c: OfHost, _: str) -> Any:
-    found = [one.search for one in c.looked.view.history.networks if one.search is not None]
+    found = [one.search for one in c.networks if one.search is not None]
     return max(found) if found else c.looked.missing("network")
 
 
@@ -81,7 +81,7 @@ def _asked(of: str) -> Callable[[OfHost, str], Any]:
     """What a variable asks for: names that fit something, or nothing. None where no member has the variable."""
 
     def get(c: OfHost, name: str) -> Any:
-        networks = c.looked.view.history.networks
+        networks = c.networks
         if not networks or any(one.interfaces is None for one in networks):
             return c.looked.missing("network")
         asked = [one for network in networks for one in network.asked if one.variable == name]

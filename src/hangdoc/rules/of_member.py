@@ -44,7 +44,7 @@ class OfMember:
 
     def cgroup(self) -> Cgroup | None:
         """The cgroup that it is in."""
-        facts = self.looked.view.history.facts
+        facts = self.looked.facts_of(self.process.pid)
         return facts.cgroups.get(self.process.cgroup or "") if facts else None
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from ..model.places import own
 from ..model.storage import LockFile, Place, Storage
 from .gather import Looked
-from .of_host import OfHost
+from .of_host import OfHost, Row
 from .of_member import OfMember, path_of
 
 ANY = "any"  # the name of a family that means every role
@@ -22,7 +23,7 @@ def _places(of: Callable[[Place], Any], fold: Callable[[list[Any]], Any]) -> Cal
     """Something of the places of a role, folded; None where the launch has no such place."""
 
     def get(c: OfHost, name: str) -> Any:
-        places = c.looked.view.history.storage.places
+        places = c.rows(c.looked.view.history.storage.places)
         if places is None:
             return c.looked.missing("storage")
         chosen = [one for one in places if name in (one.role, ANY)]
@@ -36,16 +37,18 @@ def _texts(values: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted({one for one in values if one}))[:_TEXTS]
 
 
-def _part(of: Callable[[Storage], Any], then: Callable[[Any], Any]) -> Callable[[OfHost, str], Any]:
+def _part(
+    of: Callable[[Storage], Sequence[Row] | None], then: Callable[[list[Row]], Any]
+) -> Callable[[OfHost, str], Any]:
     def get(c: OfHost, _: str) -> Any:
-        found = of(c.looked.view.history.storage)
+        found = c.rows(of(c.looked.view.history.storage))
         return then(found) if found is not None else c.looked.missing("storage")
 
     return get
 
 
 def _partial_silence(c: OfHost, _: str) -> Any:
-    found, last = c.looked.view.history.storage.partials, c.looked.view.history.last
+    found, last = c.rows(c.looked.view.history.storage.partials), c.looked.view.history.last
     if found is None or last is None:
         return c.looked.missing("storage")
     return max(0.0, last.at - max(one.changed for one in found)) if found else None
@@ -55,7 +58,7 @@ def _locks(keep: Callable[[LockFile], bool | None], of: Callable[[Looked, list[L
     """Something of the lock files of a role for which `keep` is true; missing where it is unknown for one and true for none."""
 
     def get(c: OfHost, name: str) -> Any:
-        found = c.looked.view.history.storage.lock_files
+        found = c.rows(c.looked.view.history.storage.lock_files)
         if found is None:
             return c.looked.missing("storage")
         judged = [(keep(one), one) for one in found if name in (one.role, ANY)]
@@ -127,8 +130,7 @@ def _holders(c: OfMember, _: str) -> Any:
     if pids - {mine}:
         members = c.looked.view.launch.members
         return _texts(
-            f"{members[pid].label} (pid {pid})" if pid in members else f"process {pid} outside of the launch"
-            for pid in pids - {mine}
+            members[pid].who if pid in members else f"process {own(pid)} outside of the launch" for pid in pids - {mine}
         )
     return () if lock is not None and left(lock) else c.missing("storage")
 
