@@ -106,9 +106,9 @@ class AgentClient(EngineClient):  # type: ignore[misc]  # ClusterShell has no ty
                 self._queue.popleft()
 
     def _close(self, abort: bool, timeout: bool) -> None:  # noqa: ARG002, FBT001 - the engine's signature
+        self.invalidate()
         self._last_words()
         self.streams.clear()
-        self.invalidate()
         for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
             if pipe is not None:
                 pipe.close()
@@ -119,5 +119,5 @@ class AgentClient(EngineClient):  # type: ignore[misc]  # ClusterShell has no ty
     def _last_words(self) -> None:
         pipe = self.process.stderr
         with contextlib.suppress(OSError, ValueError):
-            while pipe is not None and (data := os.read(pipe.fileno(), 1 << 16)):
+            if pipe is not None and (data := os.read(pipe.fileno(), 1 << 16)):  # as much as a pipe holds
                 self.listener.heard(data, error=True)

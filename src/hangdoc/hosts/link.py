@@ -16,7 +16,7 @@ from ..model.words import UnseenReason
 from . import lastwords
 from .channel import Lost
 from .client import AgentClient
-from .frames import Reader, TooMuch
+from .frames import NOISE_LIMIT, Reader, TooMuch
 from .roads import Road
 from .tool import Tool
 
@@ -57,6 +57,7 @@ class Link:
         self._machine = ""
         self._reader = Reader()
         self._words = bytearray()
+        self._complained = 0
         self._ask: Ask | None = None
         self._early: list[Ended] = []  # of an answer that was asked for once more
         self._deadline = 0.0
@@ -76,7 +77,7 @@ class Link:
     def start(self) -> AgentClient | None:
         """Call the host. The client that the engine has to run; None where there is no such command."""
         self.state, self.began = "calling", time.monotonic()
-        self._reader, self._words, self._why = Reader(), bytearray(), None
+        self._reader, self._words, self._complained, self._why = Reader(), bytearray(), 0, None
         try:
             self.client = AgentClient(self.road.command, self)
         except OSError as error:
@@ -125,6 +126,9 @@ class Link:
         if error:
             self._words += data
             del self._words[:-_WORDS]
+            self._complained += len(data)
+            if self._complained > NOISE_LIMIT:
+                self.fail("failed", "no end of complaints")
             return
         if self._why is not None:
             return
@@ -183,7 +187,7 @@ class Link:
         if self._why is not None:
             reason, detail = self._why
             if words:
-                detail += f"; last words: {words}"
+                reason, detail = lastwords.reason(words, reason), f"{detail}; last words: {words}"
         else:
             was_there = self.took_s is not None
             ended = f"{self.road.program} ended" + (f" with status {status}" if status is not None else "")
