@@ -3,25 +3,45 @@
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Mapping
 
 from ..engines.load import advice
+from ..model.places import REACH, own
 from ..model.sample import Unseen
 from .view import Picture
 
-REACH = "reach"  # the probe of an `Unseen` that stands for a whole host
+# Steps that begin with one of these are commands, up to the explanation behind four blanks.
+_COMMAND = re.compile(
+    r"(cat|df|dmesg|du|grep|ls|lslocks|lsof|nvidia-smi|ps|py-spy|ss|timeout)\b.*?(?=    |; look at|\Z)", re.DOTALL
+)
 
 
 def next_steps(one: Picture) -> list[str]:
     """Commands and hints for a culprit, safe ones first, with its own values in them."""
-    values = {"pid": str(one.member.pid), "tid": str(one.tid or one.member.pid), "object": one.object or "it"}
+    pid, host = own(one.member.pid), one.member.host
+    values = {"pid": str(pid), "tid": str(own(one.tid or pid)), "object": one.object or "it"}
     steps = advice().next
-    return [step.format(**values) for step in steps.get(one.mechanism, steps["unknown"])]
+    return [_there(step, values, host) for step in steps.get(one.mechanism, steps["unknown"])]
+
+
+def _there(step: str, values: Mapping[str, str], host: str) -> str:
+    """A step with its values, for the host where it is to be done; without one, for here."""
+    if not host:
+        return step.format(**values)
+    if step.startswith("hangdoc"):
+        return step.format(**{**values, "pid": f"{host}:{values['pid']}"})
+    words, command = step.format(**values), _COMMAND.match(step)
+    if command is None:
+        return f"on {host}: {words}" if "{pid}" in step else words
+    what = command.group().format(**values)
+    return f"ssh {host} {shlex.quote(what)}" + words.removeprefix(what)
 
 
 def deep_step(one: Picture) -> str | None:
     """What `--deep` would add about a member; None where that would not matter."""
     words = advice().deep.get(one.mechanism)
-    return words.format(pid=one.member.pid) if words else None
+    return _there(words, {"pid": str(own(one.member.pid))}, one.member.host) if words else None
 
 
 def disproof(one: Picture) -> str:

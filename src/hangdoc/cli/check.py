@@ -11,6 +11,7 @@ from rich.text import Text
 
 from ..analysis.advice import fix_of
 from ..hosts.tool import find_pyspy
+from ..model.places import own
 from ..model.sample import Sample
 from ..report.safe import clean
 from ..session import target
@@ -72,7 +73,8 @@ def _show(look: Look, first: Sample) -> None:
         )
     console.print(table)
     for one in history.unseen.values():
-        who = f"process {one.pid}: " if one.pid is not None else ""
+        who = f"process {own(one.pid)}: " if one.pid is not None else ""
+        who = f"{one.host}: {who}" if one.host and len(history.places) > 1 else who
         console.print(Text(f"not seen: {one.probe} ({one.reason}): {who}{clean(one.detail, 200)}"))
         console.print(Text(f"          {fix_of(one)}", style="dim"))
     screen.write(sink.getvalue())

@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from .. import __version__
+from ..model.places import REACH
 from ..model.report import Report
 from ..report import terminal
 from ..session import deep as session_deep
@@ -92,10 +93,14 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options from the signat
 
 
 def lost(report: Report) -> bool:
-    """Whether a needed process could not be read, which leaves an undecided verdict open."""
-    needed = {row.pid for row in report.processes if row.needed}
+    """Whether a host or a needed process could not be read, which leaves an undecided verdict open."""
+    needed = {(row.host, row.pid) for row in report.processes if row.needed}
+    if report.verdict == "undecided" and any(row.probe == REACH for row in report.unseen):
+        return True
     return any(
-        row.pid in needed and row.reason in ("denied", "timed-out") and row.probe in ("processes", "threads", "stacks")
+        (row.host, row.pid) in needed
+        and row.reason in ("denied", "timed-out")
+        and row.probe in ("processes", "threads", "stacks")
         for row in report.unseen
     )
 

@@ -29,8 +29,11 @@ class Reaching:
         return not self.via and not self.sudo
 
 
-def opened(targets: Targets, reaching: Reaching) -> Channel:
-    """A channel to the targets. Raises Stop where it cannot even be tried, ChannelError where this machine does not answer."""
+def opened(targets: Targets, reaching: Reaching, retry_s: float | None = None) -> Channel:
+    """A channel to the targets; hosts that are lost are called again every `retry_s` seconds.
+
+    Raises Stop where it cannot even be tried, ChannelError where this machine does not answer.
+    """
     if not targets.hosts and reaching.plain:
         if sys.platform != "linux":
             raise exits.Stop(f"this machine runs no Linux ({sys.platform})", "name a host: hangdoc diagnose root@HOST")
@@ -41,6 +44,7 @@ def opened(targets: Targets, reaching: Reaching) -> Channel:
 
     from ..hosts import roads
     from ..hosts.cluster import ClusterReach
+    from ..hosts.fleet import Fleet
     from ..hosts.single import Single
 
     way = roads.Way(reaching.via, reaching.sudo, reaching.connect_s)
@@ -48,13 +52,15 @@ def opened(targets: Targets, reaching: Reaching) -> Channel:
         ways = roads.roads(targets.hosts, way) if targets.hosts else [roads.road_here(platform.node(), way)]
     except roads.BadRoad as error:
         raise exits.Stop(str(error), "--via 'docker exec -i NAME', or with {host} in place of ssh") from None
-    return Single(ClusterReach(ways, send_tool=reaching.send, fanout=reaching.fanout, connect_s=reaching.connect_s))
+    reach = ClusterReach(ways, send_tool=reaching.send, fanout=reaching.fanout, connect_s=reaching.connect_s)
+    return Fleet(reach, retry_s) if targets.hosts else Single(reach)
 
 
 def unreachable(error: ChannelError, targets: Targets, reaching: Reaching) -> exits.Stop:
     """What is said when nothing could be read at all."""
     if targets.hosts or not reaching.plain:
-        from ..analysis.advice import REACH, fix_of
+        from ..analysis.advice import fix_of
+        from ..model.places import REACH
         from ..model.sample import Unseen
 
         return exits.Stop(str(error), fix_of(Unseen(REACH, "failed", str(error))), exits.UNREACHABLE)

@@ -12,6 +12,7 @@ import typer
 
 from ..analysis.diagnosis import Reasons
 from ..hosts.channel import ChannelError
+from ..hosts.fleet import RETRY_S
 from ..model.report import Report
 from ..model.watching import Event, Moment
 from ..session import target
@@ -96,6 +97,8 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options from the signat
     if started and (reaching != Reaching() or pid):
         raise exits.Stop("a command is started on this machine", "leave out --via, --sudo and --pid", exits.USAGE)
     targets = Targets() if started else live(words, pid)
+    if on_hang is OnHang.kill and (targets.hosts or not reaching.plain):
+        raise exits.Stop("--on-hang kill ends processes of this machine, and this looks at others", "leave it out")
     if detach and not started:
         raise exits.Stop("--detach leaves a command that was started, and none was given", "", exits.USAGE)
     session = _Session(words if started else [], log, json=json, verbose=verbose)
@@ -135,7 +138,7 @@ class _Session:
         """Watch, and give the exit status."""
         channel, case = None, None
         try:
-            channel = opened(self.targets, self.reaching)
+            channel = opened(self.targets, self.reaching, RETRY_S)
             if self.words:
                 self._start()
             first = target.scan(channel)

@@ -42,7 +42,6 @@ class Fleet:
         self._retried_at = time.monotonic()
         self._id = 0
         self._clocks: dict[int, _Clocks] = {}
-        self._back: set[int] = set()  # lost before: their clocks are asked again
         self._reference: int | None = None
         self._lost: dict[int, Lost] = {}
         self._scanned_at: dict[int, float] = {}
@@ -59,12 +58,11 @@ class Fleet:
         """Ask every host that the question concerns. Raises ChannelError when no host has answered so far."""
         now = time.monotonic()
         if self._lost and self._retry_s is not None and now - self._retried_at >= self._retry_s:
+            self._retried_at = now
             self.reach.retry()
-            self._back |= set(self._lost)
-            self._lost, self._retried_at = {}, time.monotonic()
-        asks = self._split(ask, now)
+        asks, before = self._split(ask, now), set(self._lost)
         samples = self._exchange(asks)
-        unknown = [place for place in samples if place not in self._clocks or place in self._back]
+        unknown = [place for place in samples if place not in self._clocks or place in before]
         if self._retry_s is None and len(self.hosts) == 1 and samples and samples[0].host == self.host:
             return samples[0]  # one host under its own name: there is nothing to be told apart
         self._learn(unknown, samples)
@@ -87,10 +85,12 @@ class Fleet:
                 self._lost[self.place(host)] = answer
             else:
                 samples[self.place(host)] = answer
+                self._lost.pop(self.place(host), None)
         return samples
 
     def _split(self, ask: Ask, now: float) -> dict[int, Ask]:
-        alive = [place for place in range(len(self.hosts)) if place not in self._lost]
+        # Who is called again answers one day; nobody waits for it.
+        alive = [place for place in range(len(self.hosts)) if self._retry_s is not None or place not in self._lost]
         if "scan" in ask.probes:
             self._scanned_at = dict.fromkeys(alive, now)
             return {place: ask_of(ask, place, self.hosts) for place in alive}
@@ -124,7 +124,6 @@ class Fleet:
             # Instants of one process must stay what they are: clocks change only with another start of the host.
             if known is None or abs(known.boot - found.boot) > _STEP_S:
                 self._clocks[place] = found
-        self._back -= set(places)
         if self._reference is None:
             self._reference = min(places)
 

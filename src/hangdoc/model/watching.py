@@ -10,8 +10,9 @@ from .words import Phase
 
 # launch: what is watched was recognised · member: one appeared, changed its title or ended · phase: the launch got
 # there · verdict: another one than before · retracted: an earlier verdict is taken back · restart: a new launch in place
-# of the old one · line: a line of the command's output · child: the command started, got a signal, ended
-EventKind = Literal["launch", "member", "phase", "verdict", "retracted", "restart", "line", "child"]
+# of the old one · host: one dropped out or came back
+# line: a line of the command's output · child: the command started, got a signal, ended
+EventKind = Literal["launch", "member", "phase", "verdict", "retracted", "restart", "host", "line", "child"]
 
 
 @dataclass(frozen=True)

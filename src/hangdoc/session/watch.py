@@ -14,6 +14,7 @@ from ..analysis.judge import Judgement
 from ..engines import launches
 from ..hosts.channel import Channel, ChannelError
 from ..model.launch import Launch, Member
+from ..model.places import own
 from ..model.report import Report
 from ..model.sample import Sample
 from ..model.watching import Event, Moment
@@ -62,6 +63,7 @@ class Watch:
         self._ahead = time.monotonic() - first.mono  # of our clock before the host's, which may be another machine
         self._members: dict[int, Member] = {}
         self._ended: set[int] = set()
+        self._lost: set[int] = set()  # places of hosts that cannot be reached
         self._engine = ""
         self._crash_at: float | None = None
         self._pending_events: list[Event] = []  # for the next tick
@@ -191,7 +193,9 @@ class Watch:
         self._crash_at, self._said, self._told = None, None, ()
         self._pending_events = [
             self._event(
-                "restart", f"{old.engine} was started again: process {new.root} in place of {old.root}", root=new.root
+                "restart",
+                f"{old.engine} was started again: process {target.name_of(new)} in place of {target.name_of(old)}",
+                root=own(new.root),
             )
         ]
         return True
@@ -201,7 +205,8 @@ class Watch:
         return Event(kind, last.at if last else time.time(), text, data)  # type: ignore[arg-type]
 
     def _events(self) -> list[Event]:
-        events = [*self._pending_events, *self._launch_events(), *self._member_events(), *self._verdict_events()]
+        events = [*self._pending_events, *self._launch_events(), *self._host_events()]
+        events += [*self._member_events(), *self._verdict_events()]
         self._pending_events = []
         self.recent.extend(events)
         return events
@@ -214,7 +219,10 @@ class Watch:
         self._engine = launch.engine
         if launch.engine == "unknown":
             yield self._event(
-                "launch", f"watching process {launch.root}, no known engine so far", root=launch.root, engine="unknown"
+                "launch",
+                f"watching process {target.name_of(launch)}, no known engine so far",
+                root=own(launch.root),
+                engine="unknown",
             )
             return
         if known:
@@ -222,17 +230,34 @@ class Watch:
         port = f", port {launch.port}" if launch.port is not None else ""
         yield self._event(
             "launch",
-            f"{launch.engine}, process {launch.root}{port}",
-            root=launch.root,
+            f"{launch.engine}, process {target.name_of(launch)}{port}",
+            root=own(launch.root),
             engine=launch.engine,
             port=launch.port,
         )
+
+    def _host_events(self) -> Iterator[Event]:
+        """A host that drops out, or comes back: its members are not seen meanwhile, which is no end of theirs."""
+        history = self.diagnosis.history
+        for place, one in enumerate(history.places):
+            if (place in history.lost_since) == (place in self._lost):
+                continue
+            self._lost ^= {place}
+            gone = place in self._lost
+            words = f"host {one.host} cannot be reached: {one.detail}" if gone else f"host {one.host} is back"
+            yield self._event("host", words, host=one.host, change="lost" if gone else "back", reason=one.lost)
 
     def _member_events(self) -> Iterator[Event]:
         launch, tracks = self.diagnosis.launch, self.diagnosis.history.tracks
         for member in launch.needed if launch else ():
             old = self._members.get(member.pid)
-            facts = {"pid": member.pid, "role": member.role, "rank": str(member.rank), "title": member.title}
+            facts = {
+                "host": member.host,
+                "pid": own(member.pid),
+                "role": member.role,
+                "rank": str(member.rank),
+                "title": member.title,
+            }
             track = tracks.get(member.pid)
             if old is None or old.start != member.start:
                 yield self._event("member", f"{member.who} appeared", change="appeared", **facts)
@@ -269,7 +294,8 @@ class Watch:
                 phase=now.phase,
                 culprits=[
                     {
-                        "pid": one.member.pid,
+                        "host": one.member.host,
+                        "pid": own(one.member.pid),
                         "role": one.member.role,
                         "rank": str(one.member.rank),
                         "mechanism": one.mechanism,

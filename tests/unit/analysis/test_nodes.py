@@ -168,3 +168,12 @@ def test_the_same_port_of_two_hosts_is_two_rows() -> None:
     report = look(pair).report("0")
     assert [(row.host, row.pid) for row in report.ports if row.port == 8000] == [("gpu01", ROOT), ("gpu02", ROOT)]
     assert SECOND_TP1 not in {row.pid for row in report.ranks}
+
+
+def test_next_steps_say_on_which_host_they_are_to_be_done() -> None:
+    pair = Pair()
+    pair.nodes[0].bend(TP0, BARRIER)
+    pair.nodes[1].bend(TP1, (HOOK, *LOAD), thread=waiting(TP1, syscall=202, wchan="futex_wait"))
+    report = look(pair).report("0")
+    assert any(step.startswith(f"ssh gpu02 'py-spy dump --pid {TP1}'    (") for step in report.next), report.next
+    assert any(step.startswith(f"hangdoc diagnose --deep gpu02:{TP1}    (") for step in report.next), report.next

@@ -1,4 +1,7 @@
-"""Start the miniature: `python -m sglang.launch_server --model-path FOLDER --tp 2 --port N`."""
+"""Start the miniature: `python -m sglang.launch_server --model-path FOLDER --tp 2 --port N`.
+
+`--nnodes 2 --node-rank N --dist-init-addr HOST:PORT` starts one node of several.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,9 @@ def run_server() -> None:
     parser.add_argument("--tp", type=int, default=2)
     parser.add_argument("--port", type=int, default=30000)
     parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--nnodes", type=int, default=1)
+    parser.add_argument("--node-rank", type=int, default=0)
+    parser.add_argument("--dist-init-addr", default="")
     launch_server(parser.parse_args())
 
 

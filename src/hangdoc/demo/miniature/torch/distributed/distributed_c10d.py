@@ -17,21 +17,34 @@ class ProcessGroup:
         self.peers = peers
 
 
-def init_process_group(rank: int, world_size: int, port: int, timeout: float = 60.0) -> ProcessGroup:
-    """Join the ranks. Raises TimeoutError when they do not all come."""
-    if rank == 0:
-        with socket.create_server(("127.0.0.1", port)) as server:
-            server.settimeout(timeout)
-            group = ProcessGroup(rank, [server.accept()[0] for _ in range(world_size - 1)])
-    else:
-        group = ProcessGroup(rank, [_connect(port, time.monotonic() + timeout)])
-    for peer in group.peers:
-        peer.setblocking(True)
-    return group
-
-
 # In the original these wait in native code, so that they are the innermost Python frames of a rank that waits. Here they
-# receive by themselves for the same reason. A rank that went away gives no bytes, and unpack raises struct.error.
+# accept, connect and receive by themselves for the same reason. A rank that went away gives no bytes, and unpack raises
+# struct.error.
+
+
+def init_process_group(rank: int, world_size: int, address: tuple[str, int], timeout: float = 300.0) -> ProcessGroup:
+    """Join the ranks at `address`, which is rank 0's. Raises TimeoutError when they do not all come."""
+    deadline = time.monotonic() + timeout
+    peers: list[socket.socket] = []
+    if rank == 0:
+        with socket.create_server(address) as server:
+            server.settimeout(timeout)
+            while len(peers) < world_size - 1:
+                peers.append(socket.socket(fileno=server._accept()[0]))  # type: ignore[attr-defined]
+    while rank != 0 and not peers:
+        link = socket.socket()
+        link.settimeout(20)
+        try:
+            link.connect(address)
+            peers.append(link)
+        except OSError:
+            link.close()
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+    for peer in peers:
+        peer.setblocking(True)
+    return ProcessGroup(rank, peers)
 
 
 def all_reduce(value: int, group: ProcessGroup) -> int:
@@ -66,13 +79,3 @@ def broadcast(value: int | None, group: ProcessGroup) -> int:
     for peer in group.peers:
         peer.sendall(_NUMBER.pack(value))
     return value
-
-
-def _connect(port: int, deadline: float) -> socket.socket:
-    while True:
-        try:
-            return socket.create_connection(("127.0.0.1", port), timeout=1)
-        except OSError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)

@@ -23,20 +23,23 @@ def free_port() -> int:
 
 
 def launch_subprocesses(args: argparse.Namespace) -> Connection:
-    """Start all and wait for the schedulers; gives the connection that takes requests to scheduler 0."""
-    port = free_port()
+    """Start all of this node and wait for the schedulers; gives the connection that takes requests to scheduler 0."""
+    host, _, port = args.dist_init_addr.rpartition(":")
+    address = (host, int(port)) if host else ("127.0.0.1", free_port())
+    local = args.tp // args.nnodes
     requests, request_end = _mp.Pipe()
     detokenizer_end, tokens = _mp.Pipe(duplex=False)
     readers, processes = [], []
-    for rank in range(args.tp):
+    for rank in range(args.node_rank * local, (args.node_rank + 1) * local):
         reader, writer = _mp.Pipe(duplex=False)
         ends = (request_end, tokens) if rank == 0 else (None, None)
-        work = _mp.Process(target=run_scheduler_process, args=(args, rank, port, writer, *ends), daemon=True)
+        work = _mp.Process(target=run_scheduler_process, args=(args, rank, address, writer, *ends), daemon=True)
         work.start()
         writer.close()
         readers.append(reader)
         processes.append(work)
-    _mp.Process(target=run_detokenizer_process, args=(detokenizer_end,), daemon=True).start()
+    if args.node_rank == 0:
+        _mp.Process(target=run_detokenizer_process, args=(detokenizer_end,), daemon=True).start()
     for end in (request_end, detokenizer_end, tokens):
         end.close()
     _wait_for_scheduler_ready(readers, processes)

@@ -34,7 +34,16 @@ def launch_server(args: argparse.Namespace) -> None:
     began = time.monotonic()
     requests = launch_subprocesses(args)
     say(f"Engine startup timings (s): scheduler_e2e={time.monotonic() - began:.2f}")
+    if args.node_rank > 0:
+        launch_dummy_health_check_server(args)
     _setup_and_run_http_server(args, requests)
+
+
+def launch_dummy_health_check_server(args: argparse.Namespace) -> None:
+    """What a node that is not the first serves: 200, whatever happens."""
+    _Handler.ready = True
+    with http.server.ThreadingHTTPServer((args.host, args.port), _Handler) as server:
+        server.serve_forever()
 
 
 def _setup_and_run_http_server(args: argparse.Namespace, requests: Connection) -> None:

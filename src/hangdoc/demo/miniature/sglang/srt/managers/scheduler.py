@@ -20,17 +20,17 @@ class Scheduler:
         self,
         args: argparse.Namespace,
         rank: int,
-        port: int,
+        address: tuple[str, int],
         requests: Connection | None,
         tokens: Connection | None,
     ) -> None:
-        self.args, self.rank, self.port = args, rank, port
+        self.args, self.rank, self.address = args, rank, address
         self.requests, self.tokens = requests, tokens
         self.init_model_worker()
 
     def init_model_worker(self) -> None:
         """Load the model."""
-        self.runner = ModelRunner(self.args, self.rank, self.port)
+        self.runner = ModelRunner(self.args, self.rank, self.address)
         if self.rank == 0:
             say("max_total_num_tokens=4096, chunked_prefill_size=4096, max_running_requests=2048, context_len=2048", 0)
 
@@ -62,7 +62,7 @@ class Scheduler:
 def run_scheduler_process(
     args: argparse.Namespace,
     rank: int,
-    port: int,
+    address: tuple[str, int],
     pipe_writer: Connection,
     requests: Connection | None,
     tokens: Connection | None,
@@ -70,6 +70,6 @@ def run_scheduler_process(
     """Main function of a scheduler process."""
     process.live_and_die_with_parent()
     process.set_title(f"sglang::scheduler_TP{rank}")
-    scheduler = Scheduler(args, rank, port, requests, tokens)
+    scheduler = Scheduler(args, rank, address, requests, tokens)
     pipe_writer.send({"status": "ready"})
     scheduler.event_loop_normal()

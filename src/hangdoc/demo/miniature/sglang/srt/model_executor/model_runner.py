@@ -15,8 +15,8 @@ from sglang.srt.process import say
 class ModelRunner:
     """One rank's part of the model."""
 
-    def __init__(self, args: argparse.Namespace, rank: int, port: int) -> None:
-        self.args, self.rank, self.port = args, rank, port
+    def __init__(self, args: argparse.Namespace, rank: int, address: tuple[str, int]) -> None:
+        self.args, self.rank, self.address = args, rank, address
         self.init_torch_distributed()
         self.initialize()
 
@@ -25,7 +25,7 @@ class ModelRunner:
         began = time.monotonic()
         say("Init parallel begin.", self.rank)
         time.sleep(0.5)
-        self.group = dist.init_process_group(self.rank, self.args.tp, self.port)
+        self.group = dist.init_process_group(self.rank, self.args.tp, self.address)
         dist.all_reduce(1, self.group)
         say(f"Init parallel ends. elapsed={time.monotonic() - began:.2f} s", self.rank)
         say("Memory baseline taken. mem usage=0.00 GB", self.rank)
