@@ -329,3 +329,15 @@ def test_of_what_lies_in_a_common_temporary_folder_only_engines_locks_are_told(t
         found = look(pid)
     assert [one.path for one in found.lock_files or ()] == [str(lock)]
     assert found.partials == ()
+
+
+def test_locks_of_other_models_in_a_hub_are_left_out(tmp_path: Path) -> None:
+    for name in ("models--o--mine", "models--o--other"):
+        (tmp_path / "hub" / name).mkdir(parents=True)
+        lock = tmp_path / "hub/.locks" / name / "etag.lock"
+        lock.parent.mkdir(parents=True)
+        lock.touch()
+    with server("serve", "o/mine", HOME="/nonexistent", HF_HUB_CACHE=tmp_path / "hub", TMPDIR=tmp_path) as pid:
+        assert [one.path for one in look(pid).lock_files or ()] == [f"{tmp_path}/hub/.locks/models--o--mine/etag.lock"]
+    with server(HOME="/nonexistent", HF_HUB_CACHE=tmp_path / "hub", TMPDIR=tmp_path) as pid:
+        assert len(look(pid).lock_files or ()) == 2

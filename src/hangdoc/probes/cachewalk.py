@@ -18,7 +18,7 @@ from .reading import open_regular
 
 ENTRIES, SECONDS = 20_000, 1.0  # of all walks of one look together
 PLACE_ENTRIES, PLACE_SECONDS = 5_000, 0.25  # of one place
-LOCKS, PARTIALS = 512, 512
+ROWS = 128  # lock files, and downloads, that are told
 LOCK = re.compile(r"(?:lock|lock_.+|.+\.lock|\.lock.*|.+\.lck)\Z")
 # In a folder for temporary files, which is everybody's: the lock of the engines' downloads (hash and model), and others
 # that say whose they are.
@@ -101,7 +101,10 @@ def walk(inside: Inside, top: str, depth: int, budget: Budget) -> Found:
 
 
 def hub(inside: Inside, top: str, wanted: List[str], budget: Budget) -> Found:
-    """Locks and unfinished files of a huggingface_hub cache, those of the repositories `wanted` first."""
+    """Unfinished files of a huggingface_hub cache, and the locks of the repositories `wanted`, of all where none is.
+
+    It keeps the file of every lock that was ever taken: those of other models say nothing of this launch.
+    """
     found = Found()
     names = [name for name, seen in _entries(inside, top, budget) if stat.S_ISDIR(seen.st_mode)]
     models = [one for one in names if one.startswith("models--")]
@@ -109,7 +112,8 @@ def hub(inside: Inside, top: str, wanted: List[str], budget: Budget) -> Found:
     for model in models[:_MODELS]:
         if budget.spent:
             break
-        for folder in (f"{top}/.locks/{model}", f"{top}/{model}/blobs"):
+        locks = [f"{top}/.locks/{model}"] if model in wanted or not set(wanted) & set(models) else []
+        for folder in (*locks, f"{top}/{model}/blobs"):
             for name, seen in _entries(inside, folder, budget):
                 if stat.S_ISREG(seen.st_mode) and (LOCK.match(name) or PARTIAL.match(name)):
                     found.take(f"{folder}/{name}", seen)

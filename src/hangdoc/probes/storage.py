@@ -288,6 +288,6 @@ def _locks(
 
 
 def _bounded(rows: Sequence[object], unseen: List[Unseen]) -> Sequence[object]:
-    if len(rows) > cachewalk.LOCKS:
-        unseen.append(Unseen("storage", "skipped", f"{len(rows)} files, the first {cachewalk.LOCKS} are given"))
-    return rows[: cachewalk.LOCKS]
+    if len(rows) > cachewalk.ROWS:
+        unseen.append(Unseen("storage", "skipped", f"{len(rows)} files, the first {cachewalk.ROWS} are given"))
+    return rows[: cachewalk.ROWS]
