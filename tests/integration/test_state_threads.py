@@ -13,7 +13,7 @@ import pytest
 from targets import compiled, eventually, running
 
 from hangdoc.model.sample import Thread, Unseen
-from hangdoc.probes import processes, threads, waits
+from hangdoc.probes import kernelstacks, processes, threads, waits
 from hangdoc.probes.syscalls import NAME, NUMBER
 
 
@@ -226,3 +226,39 @@ def test_a_process_that_is_gone_is_said_to_be_gone(program: Path) -> None:
     unseen: list[Unseen] = []
     assert threads.read("/proc", pid, None, unseen) == {}
     assert [one.reason for one in unseen] == ["gone"]
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="kernel stacks are for root alone")
+def test_kernel_functions_of_a_thread_in_state_d(program: Path, tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    with running([program, "vfork", fifo]) as (pid, _):
+        eventually(lambda: threads.read("/proc", pid, None, [])[pid].state == "D")
+        if not Path(f"/proc/{pid}/stack").exists():
+            pytest.skip("this kernel shows no stacks")
+        found = kernelstacks.read("/proc", pid, [])
+    assert found is not None
+    assert set(found) == {pid}  # the others sleep
+    assert "kernel_clone" in found[pid]
+    assert not any("entry_SYSCALL" in one for one in found[pid])
+
+
+def test_kernel_stacks_that_may_not_be_read_are_unseen(tmp_path: Path) -> None:
+    task = tmp_path / "7/task/7"
+    task.mkdir(parents=True)
+    (task / "stat").write_text("7 (x) D 1" + " 0" * 50)
+    (task / "stack").symlink_to("/proc/self/mem/denied")  # any error that is not "gone"
+    unseen: list[Unseen] = []
+    assert kernelstacks.read(str(tmp_path), 7, unseen) is None
+    assert [(one.probe, one.pid) for one in unseen] == [("kernel", 7)]
+
+
+def test_of_a_running_thread_it_is_not_said_that_it_may_not_be_read(tmp_path: Path) -> None:
+    task = tmp_path / "7/task/7"
+    task.mkdir(parents=True)
+    (task / "stat").write_text("7 (x) R 1" + " 0" * 50)
+    (task / "stack").symlink_to("/proc/self/mem/denied")
+    unseen: list[Unseen] = []
+    assert kernelstacks.read(str(tmp_path), 7, unseen) == {}
+    assert unseen == []

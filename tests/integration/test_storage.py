@@ -341,3 +341,15 @@ def test_locks_of_other_models_in_a_hub_are_left_out(tmp_path: Path) -> None:
         assert [one.path for one in look(pid).lock_files or ()] == [f"{tmp_path}/hub/.locks/models--o--mine/etag.lock"]
     with server(HOME="/nonexistent", HF_HUB_CACHE=tmp_path / "hub", TMPDIR=tmp_path) as pid:
         assert len(look(pid).lock_files or ()) == 2
+
+
+def test_a_lock_that_a_member_has_open_is_told_wherever_it_lies(tmp_path: Path) -> None:
+    path = tmp_path / "anywhere/build.lock"
+    path.parent.mkdir()
+    code = (
+        "import fcntl, sys, time; f = open(sys.argv[2], 'w'); fcntl.lockf(f, fcntl.LOCK_EX);"
+        "sys.stdout.write('on'); sys.stdout.flush(); time.sleep(100)"
+    )
+    with server("--holds", str(path), code=code, HOME="/nonexistent", TMPDIR=tmp_path / "none") as pid:
+        (found,) = look(pid).lock_files or ()
+    assert (found.path, found.role, found.locked, found.holders) == (str(path), "", True, (pid,))

@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..model.plain import to_plain
 from ..model.sample import Fd, Process, Thread, Unseen
-from ..probes import environ, fds, mapped, packages, pipes, processes, threads, waits
+from ..probes import environ, fds, kernelstacks, mapped, packages, pipes, processes, threads, waits
 from . import wire
 from .isolate import Emit
 
@@ -20,6 +20,7 @@ STEPS: Dict[str, Tuple[str, bool]] = {
     "table": ("threads", False),
     "fds": ("fds", False),
     "limits": ("environ", False),
+    "kernel": ("kernel", True),
     "pipes": ("fds", True),
     "waits": ("threads", True),
     "words": ("processes", True),
@@ -107,6 +108,9 @@ class Look:
     def _pipes(self, unseen: List[Unseen]) -> Dict[str, Any]:
         filled = pipes.fill(self.root, self.process, self.threads, self.fds, unseen)
         return {"pipes": {number: to_plain(one) for number, one in filled.items()}}
+
+    def _kernel(self, unseen: List[Unseen]) -> Dict[str, Any]:
+        return {"kernel_stacks": to_plain(kernelstacks.read(self.root, self.process.pid, unseen))}
 
     def _limits(self, unseen: List[Unseen]) -> Dict[str, Any]:
         bounds = environ.confinement(self.root, self.process.pid)

@@ -62,7 +62,7 @@ def fd(plain: Mapping[str, Any]) -> Fd:
 def process(plain: Mapping[str, Any]) -> Process:
     """A Process with its descriptors; its threads, which no probe of the agent needs again, are left out."""
     values = _tuples(_known(Process, plain), "nspid", "cmdline", "shared", "weights", "libraries")
-    for name in ("threads", "stacks", "gil", "glance", "native", "trace"):
+    for name in ("threads", "stacks", "gil", "glance", "native", "trace", "kernel_stacks"):
         values.pop(name, None)
     if values.get("io") is not None:
         values["io"] = Io(**_known(Io, values["io"]))

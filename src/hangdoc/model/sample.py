@@ -179,6 +179,8 @@ class Process:
     # probe `packages`: name -> version, from the site-packages of the process
     packages: Optional[Dict[str, str]] = None
     modified: Optional[List[str]] = None  # files of engine wheels on its stacks whose hash differs from RECORD
+    # probe `kernel`: thread -> functions of the kernel, innermost first, of threads in state D (and R, in the kernel)
+    kernel_stacks: Optional[Dict[int, Tuple[str, ...]]] = None
     # probe `storage`
     weights: Optional[Tuple[str, ...]] = None  # weight files that it maps now, at most 512
     libraries: Optional[Tuple[str, ...]] = (

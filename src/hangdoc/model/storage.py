@@ -19,7 +19,7 @@ class Place:
     """
 
     # model tokenizer draft-model download-dir hub xet vllm-cache sglang-cache torch-extensions inductor triton flashinfer
-    # deep-gemm aiter cuda-cache modelscope tilelang ray temporary home site-packages
+    # deep-gemm aiter cuda-cache modelscope tilelang ray temporary home shm site-packages
     role: str
     path: str
     source: str = ""  # the option or variable that names it; "default" when none does
@@ -92,7 +92,7 @@ class LockFile:
     """
 
     path: str
-    role: str  # of the place that it lies in
+    role: str  # of the place that it lies in; "" elsewhere: a member has it open
     size: int
     changed: float  # last change
     inode: int

@@ -19,6 +19,7 @@ PROBES: Tuple[str, ...] = (
     "sockets",  # sockets of the members' network namespaces, tcp_info
     "logs",  # logs behind fd 1 and 2, from an offset
     "host",  # memory, cgroups, mounts, kernel log
+    "kernel",  # members: where in the kernel threads in state D are
     "storage",  # folders and file systems of members, weights, downloads, lock files
     "machine",  # kernel options, IOMMU, GPUs and drivers, NUMA, RDMA
     "network",  # interfaces, names, proxies as members see them

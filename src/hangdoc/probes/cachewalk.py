@@ -31,11 +31,11 @@ _OWNER = re.compile(r"\s*(?:pid\D{0,4})?(\d{1,10})\b(?:\s+([A-Za-z0-9_.-]{1,253}
 # role -> how many folders deep; a hub's locks and blobs are looked for where they are (`hub`)
 DEPTH = {
     "torch-extensions": 3, "inductor": 2, "triton": 2, "flashinfer": 5, "deep-gemm": 3, "aiter": 3, "vllm-cache": 4,
-    "sglang-cache": 4, "modelscope": 4, "tilelang": 3, "cuda-cache": 3, "temporary": 0,
+    "sglang-cache": 4, "modelscope": 4, "tilelang": 3, "cuda-cache": 3, "temporary": 0, "shm": 1,
     "model": 4,
 }  # fmt: skip
 HUBS = ("hub", "download-dir")  # these have the layout of huggingface_hub's cache
-COMPILED = frozenset(DEPTH) - {"modelscope", "temporary", "model"}
+COUNTED = frozenset(DEPTH) - {"modelscope", "temporary", "model"}
 _MODELS = 256  # repositories of a hub's cache that are looked into
 
 

@@ -70,13 +70,12 @@ def read(root: str, members: Mapping[int, Process], unseen: List[Unseen]) -> Ite
     }
     rows: List[Partial] = sorted(partials.values(), key=lambda one: -one.changed)
     yield "partials", _bounded(rows, unseen)
-    yield (
-        "weights",
-        weight_files(root, opened, {pid: view for view, wanted in views for one in wanted for pid in one.pids}),
-    )
-    counted = {(one.role, one.path): walked for _, one, walked in found if one.role in cachewalk.COMPILED}
+    viewed = {pid: view for view, wanted in views for one in wanted for pid in one.pids}
+    yield "weights", weight_files(root, opened, viewed)
+    counted = {(one.role, one.path): walked for _, one, walked in found if one.role in cachewalk.COUNTED}
     yield "places", [_counted(one, counted.get((one.role, one.path))) for _, one in places]
-    yield "lock_files", _bounded(_locks(root, members, found, opened), unseen)
+    elsewhere = _open_locks(opened, viewed)
+    yield "lock_files", _bounded(_locks(root, members, found, elsewhere, opened), unseen)
 
 
 def _by_namespace(members: Mapping[int, Process]) -> Dict[Optional[int], List[int]]:
@@ -263,10 +262,25 @@ def _size(view: Optional[inside.Inside], path: str) -> Optional[int]:
         return None
 
 
+def _open_locks(opened: Open, views: Mapping[int, inside.Inside]) -> List[Tuple[inside.Inside, str, os.stat_result]]:
+    """Files that members have open and that are called as locks are, wherever they lie."""
+    found = []
+    for path, users in sorted(opened.items()):
+        view = next((views[pid] for pid, _ in users if pid in views), None)
+        if view is None or not cachewalk.LOCK.match(path.rpartition("/")[2]):
+            continue
+        try:
+            found.append((view, path, os.lstat(view.outer(view.real(path)))))
+        except OSError:
+            continue
+    return found
+
+
 def _locks(
     root: str,
     members: Mapping[int, Process],
     found: List[Tuple[inside.Inside, Place, cachewalk.Found]],
+    elsewhere: List[Tuple[inside.Inside, str, os.stat_result]],
     opened: Open,
 ) -> List[LockFile]:
     ours = os.readlink("/proc/self/ns/pid")
@@ -280,10 +294,11 @@ def _locks(
         except OSError:
             kernel = None
     rows: Dict[str, LockFile] = {}
-    for view, one, walked in found:
-        for path, seen in walked.locks:
+    known = [(view, one.role, path, seen) for view, one, walked in found for path, seen in walked.locks]
+    for view, role, path, seen in [*known, *((view, "", path, seen) for view, path, seen in elsewhere)]:
+        if path not in rows:
             users = tuple(sorted({pid for pid, _ in opened.get(path, ())}))
-            rows.setdefault(path, cachewalk.lock_file(view, one.role, path, seen, kernel, users, host))
+            rows[path] = cachewalk.lock_file(view, role, path, seen, kernel, users, host)
     return sorted(rows.values(), key=lambda one: (not one.locked, not one.pids, -one.changed))
 
 

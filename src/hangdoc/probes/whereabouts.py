@@ -50,6 +50,7 @@ _CACHES: Tuple[Tuple[str, Tuple[Tuple[str, str], ...], str], ...] = (
     ("ray", (("RAY_TMPDIR", "/ray"),), "%/ray"),
     ("temporary", (("TMPDIR", ""),), "/tmp"),  # noqa: S108 - looked at, never written
     ("home", (("HOME", ""),), "~"),
+    ("shm", (), "/dev/shm"),  # noqa: S108
 )
 
 

@@ -111,7 +111,7 @@ class Cadence:
             probes.append("packages")
         elif now - self._seldom_at >= (FETCH_S if fetching else SELDOM_S) and tracks:
             self._seldom_at = now
-            probes += ["storage", "network", "machine"] if not self._machine else ["storage"]
+            probes += ["kernel", "storage", *(() if self._machine else ("network", "machine"))]
             self._machine = True
         looked = {pid for pid in alive if now - self.still.get(pid, now - FRESH_S - 1) <= FRESH_S}
         decoded = {pid for pid in alive if pid in pending}

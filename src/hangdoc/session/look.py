@@ -26,7 +26,7 @@ _GLANCE_S = 2.5  # for many quick looks at what a loop does
 _GLANCED = 8  # members that are looked at so
 _ALWAYS = ("processes", "threads", "logs")
 _SLOWLY = ("fds", "sockets", "host")
-_SELDOM = ("storage", "network", "machine")
+_SELDOM = ("kernel", "storage", "network", "machine")
 SELDOM_EVERY_S = 30.0  # what changes slowly, or costs tens of milliseconds
 _TELLING = frozenset({"scan", "fds", "host", "packages"})  # probes that tell of the configuration
 

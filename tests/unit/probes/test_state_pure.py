@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hangdoc.model.syscalls import NUMBERS
-from hangdoc.probes import calls, environ, fds, futexes, memory, processes, procfs, redact, threads
+from hangdoc.probes import calls, environ, fds, futexes, kernelstacks, memory, processes, procfs, redact, threads
 from hangdoc.probes.syscalls import NUMBER
 
 STAT = b"42 (a) b (c) S 1 42 42 0 -1 4194560 100 0 3 0 250 50 7 3 20 0 5 0 123456 1 2 " + b"0 " * 26 + b"256 "
@@ -263,3 +263,17 @@ def test_links_of_descriptors_have_kinds() -> None:
         "anon_inode:[io_uring]": ("other", None),
     }
     assert {target: fds.kind_of(target) for target in kinds} == kinds
+
+
+def test_kernel_stacks() -> None:
+    content = """\
+[<0>] rwsem_down_read_slowpath+0x1a3/0x4f0
+[<0>] os_acquire_rwlock_read+0x2c/0x40 [nvidia]
+[<ffffffffc0a1b2c3>] nvidia_unlocked_ioctl+0x21/0x30 [nvidia]
+[<0>] do_syscall_64+0x5c/0x90
+[<0>] entry_SYSCALL_64_after_hwframe+0x6e/0xd8
+broken line
+"""
+    expected = ("rwsem_down_read_slowpath", "os_acquire_rwlock_read [nvidia]", "nvidia_unlocked_ioctl [nvidia]")
+    assert kernelstacks.parse(content) == expected
+    assert kernelstacks.parse("") == ()
