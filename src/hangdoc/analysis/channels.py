@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from ..model.report import ProgressRow
 from ..model.words import ProgressClass
 from . import floors
+from .arrivals import compiled_places
 from .movement import WORK, progress_at
 from .pace import Pace
 from .tracks import Track
@@ -23,7 +24,7 @@ def rows(view: View, pictures: Sequence[Picture]) -> list[ProgressRow]:
     """All channels: of each needed member, of the logs, of compilers."""
     needed = [one for one in pictures if one.member.needed]
     found = [row for one in needed for row in _of_member(view, one)]
-    return [*found, *(row for _, row in paced(view)), *_compilers(view), *_chatter(view)]
+    return [*found, *(row for _, row in paced(view)), *_compilers(view), *_cache_files(view), *_chatter(view)]
 
 
 def since_progress(view: View, behind: Picture | None) -> float | None:
@@ -151,6 +152,17 @@ def _compilers(view: View) -> Iterator[ProgressRow]:
     yield ProgressRow(
         "compilers", "progress", compiled.at[-1] > start, compiled.rate(), "/s", None, words, compiled.seen, limit=limit
     )
+
+
+def _cache_files(view: View) -> Iterator[ProgressRow]:
+    """Files in caches of compiled things; how many there will be is not known."""
+    places = compiled_places(view.history.storage)
+    if places and view.history.last is not None:
+        ago = max(0.0, view.history.last.at - max(one.newest or 0.0 for one in places))
+        count = sum(one.files or 0 for one in places)
+        more = " or more" if any(one.cut for one in places) else ""
+        words = f"{count}{more}, the youngest {ago:.0f} s old"
+        yield ProgressRow("files in compilers' caches", "progress", ago <= floors.STILL_S, detail=words, done=count)
 
 
 def _chatter(view: View) -> Iterator[ProgressRow]:

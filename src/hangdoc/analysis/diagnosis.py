@@ -15,6 +15,7 @@ from ..model.sample import Sample
 from ..model.watching import Moment
 from ..model.words import Phase
 from . import nodes
+from .arrivals import compiled_places
 from .assemble import assemble
 from .collectives import mark_mismatch
 from .history import History, package_version
@@ -41,6 +42,9 @@ class Reasons(Protocol):
         self, view: View, pictures: Sequence[Picture], edges: Sequence[Edge], judgement: Judgement
     ) -> tuple[list[Cause], list[UndecidedCause]]:
         """The causes that hold, and those for which facts are missing."""
+
+
+_FRESH_S = 60.0  # files that are younger: more may come
 
 
 class Diagnosis:
@@ -133,8 +137,10 @@ class Diagnosis:
         return self._logbook.grew_at() or first.mono
 
     def fetching(self) -> bool:
-        """Whether something was being downloaded when file systems were last looked at."""
-        return bool(self._loads.download.points)
+        """Whether files came in by a download or a compiler when file systems were last looked at."""
+        last = self.history.last.at if self.history.last else 0.0
+        fresh = any(last - (one.newest or 0.0) < _FRESH_S for one in compiled_places(self.history.storage))
+        return fresh or bool(self._loads.download.points)
 
     def pictures(self) -> list[Picture]:
         """What every member that was seen is doing."""

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from ..engines.profile import Profile
 from ..model.deep import DeepStep
 from ..model.launch import Launch, Member
 from ..model.places import REACH, HostPlace, place_of
-from ..model.sample import FileLock, HostFacts, Machine, Network, Process, Ring, Sample, Socket, Storage, Thread, Unseen
-from . import floors
+from ..model.sample import (
+    FileLock,
+    HostFacts,
+    Machine,
+    Network,
+    Process,
+    Ring,
+    Sample,
+    Socket,
+    Storage,
+    Thread,
+    Unseen,
+)
+from . import arrivals, floors
 from .stacks import STACK_FRAMES, shortened
 from .tracks import ThreadTrack, Tick, Track, merge, moved_channels, thread_place
 
@@ -18,24 +29,6 @@ _STACKS_S = 2.5 * floors.STILL_S  # age of the oldest stacks kept: they are larg
 _DEADLINES = 4  # different deadlines kept per thread: two tell a loop from one wait
 _UNSEEN = 512  # blind spots kept
 _HELPER_S = 30.0  # a compiler, downloader or helper that ended is forgotten after so long
-
-
-@dataclass
-class Compiled:
-    """Compilers that were seen, each once. Looks are a second apart, so that there were more."""
-
-    seen: int = 0
-    at: deque[float] = field(default_factory=lambda: deque(maxlen=64))  # monotonic instants at which they were new
-
-    def add(self, at: float) -> None:
-        """One more."""
-        self.seen += 1
-        self.at.append(at)
-
-    def rate(self) -> float | None:
-        """New ones a second; None before there are some."""
-        spent = self.at[-1] - self.at[0] if len(self.at) > 2 else 0.0
-        return (len(self.at) - 1) / spent if spent > 0 else None
 
 
 class History:
@@ -62,7 +55,7 @@ class History:
         self.wall_s = 0.0
         self.paused_ms: dict[int, float] = {}
         self.deep: list[DeepStep] = []
-        self.compiled = Compiled()
+        self.compiled = arrivals.Compiled()
         self.places: tuple[HostPlace, ...] = ()  # hosts, where there are several
         self.lost_since: dict[int, float] = {}  # place -> when it was first missed
         self.further_facts: dict[int, HostFacts] = {}  # place -> facts of a host beyond `facts`
@@ -125,7 +118,7 @@ class History:
             self.file_locks, self.rings = sample.file_locks, sample.rings
         if sample.storage is not None:
             self.storage = replace(self.storage, **{k: v for k, v in vars(sample.storage).items() if v is not None})
-            self._downloads(sample)
+            arrivals.mark(self.tracks, self.storage, sample)
         self.networks = sample.networks or self.networks
         self.machine = sample.machine or self.machine
         self.facts = sample.host_facts or self.facts
@@ -154,15 +147,6 @@ class History:
                 self.health_silent_since.pop(answer.port, None)
             else:
                 self.health_silent_since.setdefault(answer.port, sample.mono)
-
-    def _downloads(self, sample: Sample) -> None:
-        """A file that is being downloaded and was written to just now moves those that have it open, else everybody."""
-        for partial in self.storage.partials or ():
-            ago = max(0.0, sample.at - partial.changed)
-            for pid in partial.pids or self.tracks:
-                if pid in self.tracks and ago < floors.STILL_S:
-                    moved = self.tracks[pid].moved
-                    moved["download"] = max(moved.get("download", 0.0), sample.mono - ago)
 
     def attach(self, sample: Sample) -> None:
         """Take what a tool of --deep told. It is no look: the judgement stays that of the window before, and another

@@ -20,7 +20,7 @@ EARLY_HEALTH_S = 15.0  # before the port can be open
 FRESH_S = 9.0  # a member that has just become still: its threads every tick, until a definite fact could be stable
 STACKS_S = 4.0  # of who is behind, or spends CPU that no counter explains: three looks in any window of judging
 SELDOM_S = 30.0  # file systems: downloads, weights, lock files
-FETCH_S = 10.0  # the same while something is being downloaded: its growth is progress
+FETCH_S = 10.0  # the same while files come in by a download or a compiler: that is progress
 CALM_S = 30.0  # threads and stacks of others that are still
 AROUND_S = 60.0  # descriptors and sockets of everybody
 SURROUNDINGS_S = 5.0  # host facts, and the descriptors of who is behind and still
@@ -97,7 +97,7 @@ class Cadence:
         """What to ask at `now`.
 
         `behind`: who the launch waits for; `pending`: whose definite facts must prove stable; `near`: the port may be
-        open by now; `grown`: when a log last grew; `fetching`: something is being downloaded.
+        open by now; `grown`: when a log last grew; `fetching`: files come in by a download or a compiler.
         """
         alive = [pid for pid in needed if pid in tracks and tracks[pid].gone is None and tracks[pid].died is None]
         probes = ["processes", *self._around(now, behind, pending, near=near)]

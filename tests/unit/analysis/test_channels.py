@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hangdoc.analysis.loading import Loading
 from hangdoc.analysis.tracks import Tick
 from hangdoc.model.report import ProgressRow, Report
-from hangdoc.model.sample import Cgroup, Checkpoint, Io, Partial, Storage
+from hangdoc.model.sample import Cgroup, Checkpoint, Io, Partial, Place, Storage
 
 from .world import BARRIER, FACTS, HOOK, INIT, LOAD, ROOT, TP0, TP1, WALL, World, look, process, stack, waiting
 
@@ -248,3 +248,32 @@ def test_an_unfinished_file_that_was_left_there_is_no_download() -> None:
     report = look(world, 16).report("0")
     assert report.verdict == "suspect"
     assert not [one for one in report.progress if one.channel.startswith("download")]
+
+
+def compiling(*, busy: bool) -> Report:
+    """A rank that compiles in its own process, in native code: one place, and now and then a file in the cache."""
+    world = World()
+    world.bend(TP1, (HOOK, *INIT))
+
+    def move(here: World, second: int) -> None:
+        if busy:
+            here.bend(TP1, utime=1.0 * second, state="R")
+        if second in (8, 14):
+            newest = WALL + second - 1
+            here.storage = Storage(
+                places=(Place("deep-gemm", "/c", pids=(TP1,), exists=True, files=second, newest=newest),)
+            )
+
+    return look(world, 17, move).report("0")
+
+
+def test_a_new_file_in_a_compilers_cache_is_progress_of_who_computes() -> None:
+    report = compiling(busy=True)
+    assert report.verdict == "progressing"
+    assert row(report, "cache files of scheduler TP1").kind == "progress"
+    files = row(report, "files in compilers' caches")
+    assert (files.done, files.moved, files.eta_s) == (14, True, None)
+
+
+def test_a_cache_that_somebody_else_fills_moves_nobody_who_waits() -> None:
+    assert compiling(busy=False).verdict == "suspect"
