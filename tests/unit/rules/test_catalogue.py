@@ -79,6 +79,19 @@ def test_no_cause_hits_on_a_healthy_start(path: Path) -> None:
 
 
 HITS = {
+    "vllm-one-collective-more": "collective-that-others-skip",
+    "sglang-barrier-mismatch": "ranks-in-different-collectives",
+    "sglang-child": "child-process-does-not-end",
+    "sglang-eventfd-loop": "polls-without-end",
+    "sglang-fifo": "named-pipe-not-opened",
+    "sglang-launcher-http": "local-service-never-answers",
+    "sglang-warmup": "rank-asleep",
+    "vllm-chatter": "lock-not-given-back",
+    "vllm-cuda-deadlock": "lock-not-given-back",
+    "vllm-cuda-rank-asleep": "rank-asleep",
+    "vllm-gil-in-native-code": "gil-held-in-native-code",
+    "vllm-own-mutex": "mutex-held-by-itself",
+    "vllm-state-d": "vfork-child-holds-parent",
     "sglang-second-node-missing": "peer-not-joined",
     "sglang-stopped-while-sibling-loads": "rank-stopped",
     "vllm-stopped": "rank-stopped",
