@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ..engines import credit, lines
-from ..engines.load import pattern_set
+from ..engines.load import PatternSet, pattern_set
 from ..engines.profile import Mark, Profile
 from ..model.launch import Launch, Member
 from ..model.places import place_of
@@ -21,6 +22,7 @@ from .tracebacks import Tracebacks
 _TAIL = 60
 _PACES = 32  # progress bars followed for each writer
 _FATAL = 100  # lines kept that announce the end
+_LOOKED_AT = 64  # lines of one template that are held against what is asked for: later ones say the same
 _SPOTS = 16  # lines kept for each pattern that somebody asks for
 _SAME = 4  # times that one mark is kept for a writer: a server that runs for hours repeats some
 _BARS = 200  # progress bars per writer
@@ -90,7 +92,11 @@ class Logbook:
     gaps: bool = False  # some text of a log was never read
     nspids: dict[int, dict[int, int]] = field(default_factory=dict)  # place -> pid in its own namespace -> pid
     traceback_place: int = 0  # of the host on whose log the first traceback stands
-    _templates: set[str] = field(default_factory=set)
+    _templates: dict[str, int] = field(default_factory=dict)  # template -> lines of it, counted up to `_LOOKED_AT`
+
+    @cached_property
+    def _finds(self) -> PatternSet:
+        return pattern_set(self.asked)
 
     @property
     def templates(self) -> frozenset[str]:
@@ -145,7 +151,7 @@ class Logbook:
             return
         if not first:
             state.grew_at = sample.mono
-        reader = lines.reader(self.profile, version, self.asked)
+        reader = lines.reader(self.profile, version)
         year = _year(sample.at)
         times = [lines.timestamp(line, year) for line in fresh]
         place = state.log.place
@@ -181,16 +187,17 @@ class Logbook:
         shape = template(line.message)
         if self.listener is not None:
             self.listener(line, pid, at, shape)
-        for number in line.asked:
-            self._spot(self.asked[number], Spot(line.text, pid, at))
         if line.fatal and len(self.fatal) < _FATAL:
             self.fatal.append(line.text)
         if line.mark is not None and sum(one is line.mark for one, _ in written.marks) < _SAME:
             written.marks.append((line.mark, at))
             written.marked.setdefault(line.mark.phase, now)
-        new = shape not in self._templates
-        if new and len(self._templates) < _TEMPLATES:
-            self._templates.add(shape)
+        times = self._templates.get(shape, 0)
+        new = times == 0
+        if times < _LOOKED_AT:
+            self._spot(Spot(line.text, pid, at))
+            if not new or len(self._templates) < _TEMPLATES:
+                self._templates[shape] = times + 1
             self.caches.update(_caches(line.message, self.profile))
         if line.chatter:
             self.chatter_at = seen
@@ -204,11 +211,13 @@ class Logbook:
         if new and seen is not None:
             written.last_new = seen
 
-    def _spot(self, pattern: str, spot: Spot) -> None:
-        kept = self.spotted.setdefault(pattern, [])
-        if len(kept) >= _SPOTS:
-            del kept[_SPOTS // 2]  # the first ones and the last ones stay
-        kept.append(spot)
+    def _spot(self, spot: Spot) -> None:
+        """Keep a line under each pattern that is in it."""
+        for number in self._finds.hits(spot.text) if self.asked else ():
+            kept = self.spotted.setdefault(self.asked[number], [])
+            if len(kept) >= _SPOTS:
+                del kept[_SPOTS // 2]  # the first ones and the last ones stay
+            kept.append(spot)
 
 
 def _caches(message: str, profile: Profile) -> list[str]:

@@ -66,7 +66,6 @@ class Line(NamedTuple):
     bar: Bar | None
     chatter: bool = False  # only says "still waiting"
     fatal: bool = False  # announces the end
-    asked: tuple[int, ...] = ()  # numbers of the patterns that were asked for besides
 
 
 @dataclass(frozen=True)
@@ -122,15 +121,14 @@ def progress_of(line: str) -> Bar | None:
 class Reader:
     """The compiled patterns of one profile and version, for every line of its logs. `reader()` keeps one of each."""
 
-    def __init__(self, profile: Profile, version: str | None, asked: tuple[str, ...] = ()) -> None:
-        """Compile. Takes some milliseconds. `asked`: further patterns, which only say that they are in a line."""
+    def __init__(self, profile: Profile, version: str | None) -> None:
+        """Compile. Takes some milliseconds."""
         self.marks = tuple(mark for mark in profile.marks if within(version, mark.versions))
         self._chatter_from = len(self.marks)
         self._fatal_from = self._chatter_from + len(profile.chatter)
         self._prefixes = tuple((re.compile(one.match), one) for one in profile.prefixes)
         self._writers: dict[str, tuple[Writer, int]] = {}
-        self._asked_from = self._fatal_from + len(profile.fatal)
-        self.hits = PatternSet([*(mark.match for mark in self.marks), *profile.chatter, *profile.fatal, *asked]).hits
+        self.hits = PatternSet([*(mark.match for mark in self.marks), *profile.chatter, *profile.fatal]).hits
 
     def _mark(self, hits: Sequence[int], who: Writer) -> Mark | None:
         for index in hits:
@@ -152,7 +150,7 @@ class Reader:
 
     def is_fatal(self, line: str) -> bool:
         """Whether the line announces the end."""
-        return any(self._fatal_from <= index < self._asked_from for index in self.hits(line))
+        return any(index >= self._fatal_from for index in self.hits(line))
 
     def writer(self, line: str) -> tuple[Writer, str]:
         """Who wrote the line, and the message without prefix, level and time."""
@@ -184,9 +182,7 @@ class Reader:
         if not hits:
             return Line(line, who, message, None, progress_of(line))
         chatter = any(self._chatter_from <= index < self._fatal_from for index in hits)
-        fatal = any(self._fatal_from <= index < self._asked_from for index in hits)
-        asked = tuple(index - self._asked_from for index in hits if index >= self._asked_from)
-        return Line(line, who, message, self._mark(hits, who), progress_of(line), chatter, fatal, asked)
+        return Line(line, who, message, self._mark(hits, who), progress_of(line), chatter, hits[-1] >= self._fatal_from)
 
 
 def _writer(prefix: Prefix, groups: dict[str, str | None]) -> Writer:
@@ -195,15 +191,15 @@ def _writer(prefix: Prefix, groups: dict[str, str | None]) -> Writer:
     return Writer(role, rank, int(pid) if pid else None)
 
 
-_READERS: dict[tuple[str, str | None, tuple[str, ...]], tuple[Profile, Reader]] = {}
+_READERS: dict[tuple[str, str | None], tuple[Profile, Reader]] = {}
 
 
-def reader(profile: Profile, version: str | None = None, asked: tuple[str, ...] = ()) -> Reader:
-    """The reader for a profile, version and further patterns, made once."""
-    known = _READERS.get((profile.engine, version, asked))
+def reader(profile: Profile, version: str | None = None) -> Reader:
+    """The reader for a profile and version, made once."""
+    known = _READERS.get((profile.engine, version))
     if known is None or known[0] is not profile:
-        known = profile, Reader(profile, version, asked)
-        _READERS[profile.engine, version, asked] = known
+        known = profile, Reader(profile, version)
+        _READERS[profile.engine, version] = known
     return known[1]
 
 
