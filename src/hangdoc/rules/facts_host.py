@@ -58,9 +58,12 @@ ROWS = (
     _stored("checkpoint_formats", "texts", "safetensors bin pt gguf.", "format of the checkpoint"),
     _stored("partials", "texts", "Files that are being downloaded, or were left so.", "unfinished downloads"),
     _stored("partial_silence", "seconds", "Since the youngest of them grew.", "downloads silent for"),
-    _stored("left_locks", "texts", "Lock files that nobody can be behind: not locked, not open, no living owner.",
+    _stored("left_locks", "texts", "Lock files that lock by being there and have nobody behind them: batons (`lock`, `lock_…`)"
+            " that no member has open, soft locks whose owner has ended.",
             "lock files left behind in", named=True),
     _stored("left_lock_age", "seconds", "Since the oldest of them was changed.", "age of the lock left in", named=True),
+    _stored("idle_locks", "texts", "Lock files without a kernel lock that no member has open. Flocks leave such files behind"
+            " everywhere: alone they are no sign of anything.", "unlocked lock files in", named=True),
     _stored("held_locks", "texts", "Lock files that the kernel says are locked.", "lock files held in", named=True),
     # What a host is made of
     _machine("kernel_option", "text", "An option of the kernel command line, of an allow-list; the empty text without a value.",

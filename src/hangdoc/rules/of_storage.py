@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from .gather import Looked
 from .of_host import OfHost, Row
 from .of_member import OfMember, path_of
 
+_BATON = re.compile(r"/lock(?:_[^/]*)?$")
 ANY = "any"  # the name of a family that means every role
 _TEXTS = 64
 _WAIT_BY_LOOKING = (
@@ -70,13 +72,21 @@ def _locks(keep: Callable[[LockFile], bool | None], of: Callable[[Looked, list[L
     return get
 
 
-def left(lock: LockFile) -> bool | None:
-    """Whether nobody can be behind a lock file: no kernel lock, no member has it open, no living owner is named in it."""
-    if lock.locked or lock.holders or lock.pids or lock.owner_alive:
+def idle(lock: LockFile) -> bool | None:
+    """Whether a lock file is not locked by the kernel and no member has it open. Flocks leave such files behind."""
+    if lock.locked or lock.holders or lock.pids:
         return False
-    if lock.owner is not None and lock.owner_alive is None:
-        return None
     return True if lock.locked is False else None
+
+
+def left(lock: LockFile) -> bool | None:
+    """Whether a lock file locks by being there, and nobody is behind it any more.
+
+    That is so of a baton (`lock`, `lock_…`), whose writer nobody knows, and of a soft lock that names an owner that has ended.
+    """
+    if lock.owner is None:
+        return idle(lock) if _BATON.search(lock.path) else False
+    return None if lock.owner_alive is None else idle(lock) and not lock.owner_alive
 
 
 def _paths(_: Looked, locks: list[LockFile]) -> tuple[str, ...]:
@@ -146,6 +156,7 @@ HOST = {
     "checkpoint_formats": _part(lambda one: one.checkpoints, lambda rows: _texts(one.format for one in rows)),
     "partials": _part(lambda one: one.partials, lambda rows: _texts(one.path for one in rows)),
     "partial_silence": _partial_silence, "left_locks": _locks(left, _paths), "left_lock_age": _locks(left, _oldest),
+    "idle_locks": _locks(idle, _paths),
     "held_locks": _locks(lambda one: one.locked, _paths),
 }  # fmt: skip
 MEMBER = {

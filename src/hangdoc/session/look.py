@@ -167,7 +167,8 @@ class Look:
             for frame in one.stack.frames
             if frame.file.startswith("/")
         }
-        self.ask(("packages",), 5.0, tuple(sorted(files)[:64]))
+        crashed = judgement.verdict == "crashed"  # counters of the OOM killer tell after the death
+        self.ask(("packages", "host") if crashed else ("packages",), 5.0, tuple(sorted(files)[:64]))
 
     def _keep(self, sample: Sample) -> None:
         """Feed the diagnosis; it and a case get only what belongs to the launch."""
