@@ -31,6 +31,17 @@ def last_object(text: str) -> Any:
 
 
 @pytest.mark.slow
+def test_a_start_below_a_wrapper_that_is_no_shell_is_recorded(tmp_path: Path) -> None:
+    script = """import time; time.sleep(3)  # first it is nothing known
+from hangdoc.demo.stage import Stage
+with Stage(hang=False): time.sleep(60)"""
+    done = call(tmp_path, "record-baseline", "x", "--", sys.executable, "-c", script)
+    assert done.returncode == 0, done.stderr
+    (run,) = store.read(tmp_path / "hangdoc" / "baselines" / "x.yaml").runs
+    assert (run.by, run.ready_s is not None) == ("start", True)
+
+
+@pytest.mark.slow
 def test_starts_are_recorded_merged_and_compared_with(tmp_path: Path) -> None:
     case = tmp_path / "good.case"
     with Stage(hang=False) as good:

@@ -116,6 +116,11 @@ def _dead(view: View, needed: Sequence[Picture]) -> Judgement | None:
     if not dead:
         return None
     reasons = [_said(one) for one in dead]
+    if view.launch.engine == "unknown" and all(
+        view.history.tracks[one.member.pid].process.exit_code == 0 for one in dead
+    ):
+        missing = ("whether it was a server at all: it ended by itself, without an error",)
+        return Judgement("undecided", "hint", behind=dead[0], reasons=tuple(reasons), missing=missing)
     if view.logbook.traceback is not None:
         reasons.append(f"first error in the log: {view.logbook.traceback.exception}")
     reasons += oom(view)[-2:]

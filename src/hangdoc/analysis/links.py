@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 
 from ..model.places import own
 from ..model.sample import Fd, Socket, Thread
+from ..model.syscalls import NAMES
 from ..model.words import Certainty, Via
 from .calls import name_of
 from .history import History
@@ -170,3 +172,9 @@ _CALLS: dict[str, _Question] = {
     "vfork": _vfork,
     **dict.fromkeys(("flock", "fcntl"), _file_lock),
 }
+
+
+@cache
+def telling(arch: str) -> frozenset[int]:
+    """Numbers of the calls through which `by_call` may find an edge."""
+    return frozenset(number for number, name in NAMES.get(arch, {}).items() if name in _CALLS)

@@ -14,7 +14,7 @@ from ..model.places import own
 from ..model.sample import Thread
 from ..model.words import ROLES, Via
 from .holders import of_futex, of_gil
-from .links import Edge, Links, by_call
+from .links import Edge, Links, by_call, telling
 from .tracks import Track
 from .view import Picture, View
 
@@ -55,11 +55,17 @@ def edges_of(view: View, pictures: Sequence[Picture]) -> list[Edge]:
 
 
 def _of_other_threads(scene: Scene) -> Iterator[Edge]:
+    calls = telling(scene.view.arch)
     for track in scene.view.history.tracks.values():
         told: list[Edge] = []
-        for thread in (track.process.threads or {}).values():
+        queue = track.process.gil.waiters if track.process.gil is not None else ()
+        for tid, thread in (track.process.threads or {}).items():
             if len(told) >= _TOLD:
                 break
+            futex = thread.futex
+            locked = futex is not None and (futex.owner is not None or futex.owner_raw is not None)
+            if not locked and tid not in queue and thread.syscall not in calls:
+                continue  # most of a thousand threads wait for nobody who could be named
             holder = next(_along_holders(scene, track, thread), None)
             told += [holder] if holder is not None else by_call(scene.links, track, thread)
         yield from (replace(edge, leads=False) for edge in told)

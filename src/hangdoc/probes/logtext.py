@@ -8,6 +8,7 @@ from typing import Dict, List, Tuple
 
 CRI = re.compile(r"\d{4}-\d\d-\d\dT[0-9:.]+(?:Z|[+-]\d\d:\d\d) (stdout|stderr) ([PF])(?::[^ ]*)? ?")
 LINE_LIMIT = 1 << 16  # characters of one line that are kept
+_LINE_ENDS = re.compile("([\r\n])")
 NULS = re.compile(rb"\0{2,}")
 
 
@@ -49,7 +50,7 @@ def clip(text: str, limit: int = LINE_LIMIT) -> str:
     """The text with the middle of lines longer than `limit` left out; a carriage return ends a line, too."""
     if len(text) <= limit:
         return text
-    lines = re.split("([\r\n])", text)
+    lines = _LINE_ENDS.split(text)
     for at, line in enumerate(lines):
         if len(line) > limit:
             half = limit // 2

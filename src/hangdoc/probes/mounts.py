@@ -15,6 +15,7 @@ from typing import Dict, Iterable, List, Sequence, Set, Tuple
 from .reading import text, text_or_none
 
 # File systems whose server is another machine or a program: those that can stop answering.
+_OCTAL = re.compile(r"\\([0-7]{3})")  # compiled here once: a disposable child would do it each time
 REMOTE = re.compile(
     r"(nfs4?|cifs|smb3|smbfs|ceph|9p|lustre|gpfs|beegfs|beegfs_nodev|afs|ocfs2|gfs2|orangefs|wekafs|glusterfs|vboxsf"
     r"|virtiofs|fuse|fuse\..+|coda|ncpfs|pvfs2|davfs|panfs|quobyte)\Z"
@@ -42,7 +43,7 @@ class Mount:
 
 def unescape(field: str) -> str:
     """Octal escapes of mountinfo (blank, tab, line end, backslash) resolved."""
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found.group(1), 8)), field)
+    return _OCTAL.sub(lambda found: chr(int(found.group(1), 8)), field) if "\\" in field else field
 
 
 def parse(mountinfo: str) -> List[Mount]:

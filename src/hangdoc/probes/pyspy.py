@@ -25,6 +25,9 @@ VERSION_DEADLINE_S = 2.0
 OUTPUT_LIMIT = 8 << 20
 WATCH_S = 0.002  # how often a running tool is watched
 PR_SET_PDEATHSIG = 1
+# Compiled here once: a disposable child would do it each time.
+_INTERPRETER, _LIBRARY = re.compile(r"python(\d\.\d+)[a-z]*\Z"), re.compile(r"/python(\d\.\d+)/")
+_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 # What its last words mean, first match wins.
 FAILURES: Tuple[Tuple[str, UnseenReason], ...] = (
     (r"(?i)permission denied|operation not permitted|os error (1|13)\b|sys_ptrace", "denied"),
@@ -79,7 +82,7 @@ def _trusted(path: str) -> bool:
 
 def parse_version(said: str) -> Tuple[int, ...]:
     """`0.4.3` as (0, 4, 3), () when it is no version. Pure."""
-    found = re.match(r"(\d+)\.(\d+)\.(\d+)", said)
+    found = _VERSION.match(said)
     return tuple(map(int, found.groups())) if found else ()
 
 
@@ -281,8 +284,8 @@ def stack(thread: Dict[str, Any], pid: int, tids: Dict[int, int], *, only: bool 
 
 def python_version(stacks: List[Stack], exe: str) -> str:
     """`3.11` from the interpreter's name, else from the folder of standard library frames, else empty. Pure."""
-    found = re.search(r"python(\d\.\d+)[a-z]*\Z", exe)
+    found = _INTERPRETER.search(exe)
     if found:
         return found.group(1)
     files = (frame.file for one in stacks for frame in one.frames)
-    return next((m.group(1) for m in (re.search(r"/python(\d\.\d+)/", file) for file in files) if m), "")
+    return next((m.group(1) for m in (_LIBRARY.search(file) for file in files) if m), "")

@@ -19,6 +19,7 @@ HEALTH_S = 5.0  # SGLang's health check runs a token
 EARLY_HEALTH_S = 15.0  # before the port can be open
 FRESH_S = 9.0  # a member that has just become still: its threads every tick, until a definite fact could be stable
 STACKS_S = 4.0  # of who is behind, or spends CPU that no counter explains: three looks in any window of judging
+STACKS_AT_ONCE = 16  # members whose stacks are asked in one tick: the others have their turn in the next ones
 SELDOM_S = 30.0  # file systems: downloads, weights, lock files
 FETCH_S = 10.0  # the same while files come in by a download or a compiler: that is progress
 CALM_S = 30.0  # threads and stacks of others that are still
@@ -124,9 +125,9 @@ class Cadence:
                 self._calm_at = now
                 looked |= calm
                 decoded |= calm
-        stacks = (
-            {pid for pid in alive if self._stacks_due(now, tracks[pid], behind=pid == behind)} if self.stacks else set()
-        )
+        due = [pid for pid in alive if self.stacks and self._stacks_due(now, tracks[pid], behind=pid == behind)]
+        due.sort(key=lambda pid: (pid != behind, pid not in pending, self._stacks_at.get(pid, float("-inf")), pid))
+        stacks = set(due[:STACKS_AT_ONCE])
         for pid in stacks:
             self._stacks_at[pid] = now
         looked |= stacks | decoded

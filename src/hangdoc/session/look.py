@@ -11,6 +11,7 @@ from ..analysis.closer import LOOPS
 from ..analysis.diagnosis import Diagnosis, Reasons
 from ..analysis.judge import Judgement
 from ..engines import load
+from ..engines.launches import ancestors
 from ..hosts.channel import Channel
 from ..hosts.tool import find_pyspy
 from ..model.ask import Ask, HealthAsk
@@ -180,7 +181,9 @@ class Look:
         launch = self.diagnosis.launch
         if self.case is None or launch is None:
             return
-        mine = {*launch.members, *launch.wrappers}
+        # With what was named, whatever it is: in the sample in which an engine turns up below it, it shows whose that is.
+        mine = {*launch.members, *launch.wrappers, self.launch.root}
+        mine.update(ancestors(launch.root, sample.processes))
         trimmed = replace(sample, processes={pid: one for pid, one in sample.processes.items() if pid in mine})
         try:
             self.case.add(trimmed)

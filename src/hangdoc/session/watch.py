@@ -155,12 +155,11 @@ class Watch:
         if self.options.timeout_s is not None and now - started >= self.options.timeout_s:
             return True
         verdict = self.judgement.verdict
-        if verdict == "crashed":
+        needed = [one for one in self.diagnosis.history.tracks.values() if one.member.needed]
+        alive = any(_alive(one.process.state, one.gone) for one in needed)
+        if verdict == "crashed" or (needed and not alive):
             if self._crash_at is None:
                 self._crash_at = now
-            alive = [
-                t for t in self.diagnosis.history.tracks.values() if t.member.needed and _alive(t.process.state, t.gone)
-            ]
             if alive and now - self._crash_at < _CASCADE_S:
                 return False
             return not self._restarted()

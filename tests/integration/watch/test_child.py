@@ -62,6 +62,15 @@ def test_a_signal_that_ended_it_is_told_as_a_shell_does(tmp_path: Path) -> None:
     assert last["crash"]["ended"][0]["signal"] == signal.SIGSEGV
 
 
+@pytest.mark.parametrize(("status", "verdict"), [(0, "undecided"), (3, "crashed")])
+def test_the_end_of_what_is_no_server_is_a_crash_only_with_an_error(tmp_path: Path, status: int, verdict: str) -> None:
+    command = ("sh", "-c", f"sleep 2; exit {status}")
+    with watching("--json", "--log", str(tmp_path / "log"), "--", *command) as watch:
+        out, _ = watch.communicate(timeout=60)
+    assert watch.returncode == status
+    assert objects(out)[-1]["verdict"] == verdict
+
+
 def test_without_a_name_the_log_is_a_new_file_that_only_its_owner_reads(tmp_path: Path) -> None:
     env = environment(XDG_STATE_HOME=str(tmp_path))
     with watching("--", "echo", "hello", env=env) as watch:

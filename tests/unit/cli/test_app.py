@@ -138,3 +138,11 @@ def test_a_digit_of_another_kind_is_no_pid() -> None:
     done = _call("diagnose", "²")
     assert done.returncode == 2
     assert "no host name" in done.stderr
+
+
+def test_a_command_does_not_load_what_it_does_not_use() -> None:
+    script = (
+        "import sys; from hangdoc.cli.app import run; run(['watch', '--help']); sys.exit('pydantic' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr

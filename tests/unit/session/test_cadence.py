@@ -18,6 +18,7 @@ from hangdoc.session.cadence import (
     LOGS_S,
     QUIET_LOGS_S,
     SELDOM_S,
+    STACKS_AT_ONCE,
     STACKS_S,
     THREADS_S,
     Cadence,
@@ -166,6 +167,22 @@ def test_a_plan_never_names_who_is_dead(moves: list[str]) -> None:
         plan = hand.second(busy=(A,) if move == "busy" else (), counted=(A,) if move == "counted" else ())
         assert B not in {*plan.thread_pids, *plan.stack_pids, *plan.wait_pids}
     assert B not in hand.cadence.still
+
+
+def test_stacks_of_many_members_are_asked_in_turns_and_of_who_is_behind_first() -> None:
+    many = range(1, 61)
+    tracks = {pid: Track(Member(pid, 0.0, "worker"), Process(pid, 0, 0.0, "S", "x"), 0.0, 0.0) for pid in many}
+    cadence, seen = Cadence(), []
+    for second in range(6):
+        for track in tracks.values():
+            track.ticks.append(Tick(float(second), 0.0, 0, 0, 0, 0, 0, 0))
+        cadence.saw(tracks, many)
+        asked = cadence.plan(float(second), tracks, many, behind=60).stack_pids
+        assert len(asked) <= STACKS_AT_ONCE
+        seen.append(set(asked))
+    first = next(one for one in seen if one)
+    assert 60 in first
+    assert set().union(*seen) == set(many)
 
 
 def test_without_stacks_none_are_asked() -> None:
