@@ -117,7 +117,9 @@ def host(tmp_path: Path) -> Path:
     (proc / "driver/nvidia/version").write_text(
         "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build  (x@y)\nGCC version:  gcc 12\n"
     )
-    (proc / "driver/nvidia/params").write_text('EnableGpuFirmware: 18\nDmaRemapPeerMmio: 1\nRegistryDwords: ""\nX: 1\n')
+    (proc / "driver/nvidia/params").write_text(
+        'EnableGpuFirmware: 18\nDmaRemapPeerMmio: 1\nRegistryDwords: "ForceP2P=0x11"\nX: 1\n'
+    )
     (proc / "cmdline").write_text(
         "BOOT_IMAGE=/vmlinuz iommu=pt pci=noacs,realloc secret=1 intel_iommu=on -- iommu=off\n"
     )
@@ -144,7 +146,11 @@ def test_gpus_with_their_groups_bridges_and_driver(host: Path) -> None:
     assert first.firmware == "580.95.05"
     assert found.iommu_groups == 2
     assert (found.nvidia_driver, found.nvidia_open) == ("580.95.05", True)
-    assert found.nvidia_parameters == {"EnableGpuFirmware": "18", "DmaRemapPeerMmio": "1", "RegistryDwords": '""'}
+    assert found.nvidia_parameters == {
+        "EnableGpuFirmware": "18",
+        "DmaRemapPeerMmio": "1",
+        "RegistryDwords": "ForceP2P=0x11",
+    }
     assert found.options == {"iommu": "pt", "pci": "noacs,realloc", "intel_iommu": "on"}
     assert found.modules == {"nvidia": "580.95.05", "nvidia_uvm": ""}
     assert found.devices == ("nvidia-uvm", "nvidia0", "nvidiactl")

@@ -149,7 +149,7 @@ def _parameters(content: Optional[str]) -> Optional[Dict[str, str]]:
     if content is None:
         return None
     pairs = (line.partition(":") for line in content.splitlines())
-    return {name.strip(): value.strip()[:200] for name, _, value in pairs if name.strip() in PARAMETERS}
+    return {name.strip(): value.strip().strip('"')[:200] for name, _, value in pairs if name.strip() in PARAMETERS}
 
 
 def _devices(dev: str) -> Optional[Tuple[str, ...]]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hangdoc.probes import cachewalk, checkpoints, mapped, whereabouts
+from hangdoc.probes import cachewalk, checkpoints, inside, mapped, mounts, whereabouts
 
 
 @pytest.mark.parametrize(
@@ -117,3 +120,23 @@ def test_mapped_files_that_matter() -> None:
 def test_what_a_soft_lock_tells(text: str, owner: tuple[str, str | None] | None) -> None:
     found = cachewalk._OWNER.match(text)
     assert (found and found.groups()) == owner
+
+
+def test_what_would_be_mounted_by_looking_is_not_touched() -> None:
+    view = inside.Inside("/proc", os.getpid())
+    view.mounts = [*view.mounts, mounts.Mount("/proc/self", "autofs", "0:99", "/", "rw")]
+    with pytest.raises(inside.Untouched) as raised:
+        view.real("/proc/self/net")
+    assert raised.value.errno == errno.EOPNOTSUPP
+    assert view.real("/proc/sys/kernel") == "/proc/sys/kernel"
+
+
+def test_links_without_end_end(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to("a")
+    view = inside.Inside("/proc", os.getpid())
+    with pytest.raises(OSError, match="symbolic") as raised:
+        view.real(str(tmp_path / "a/x"))
+    assert raised.value.errno == errno.ELOOP
+    (tmp_path / "c").symlink_to("../" * 30 + "etc/../tmp")
+    assert view.real(str(tmp_path / "c")) == os.path.realpath("/tmp")
