@@ -6,6 +6,7 @@ facts away can turn any answer into unknown, and unknown into nothing else.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -19,6 +20,10 @@ from .fact import PROBES, Fact
 from .facts import FACTS
 from .values import Lines, Missing, Seen, Subject, Who, World
 
+_FEW = 4  # texts of a set that are searched one by one
+_ANCHORED = re.compile(
+    r"\\[Az]|\(\?[a-zA-Z]"
+)  # patterns that mean something else in several lines, or set flags of their own
 _SHOWN = 3  # values of a set that a sentence names
 
 
@@ -181,8 +186,13 @@ def _in(one: Condition, fact: Fact, found: Seen) -> bool:
 
 
 def _matches(one: Condition, _fact: Fact, found: Seen) -> bool:
+    values = _texts(found.value)
+    if len(values) > _FEW and not _ANCHORED.search(one.matches):  # one search over all tells that none of them has it
+        joined = compiled(f"(?m:{one.matches})")
+        if joined.search("\n".join(values)) is None:
+            return False
     pattern = compiled(one.matches)
-    return any(pattern.search(value) is not None for value in _texts(found.value))
+    return any(pattern.search(value) is not None for value in values)
 
 
 def _low(name: str) -> Callable[[Condition, Fact, Seen], bool]:

@@ -32,6 +32,7 @@ PROBES: dict[str, str] = {
     "packages": "run as the owner of the processes or as root, on the host",
     "logs": "name the log with --log FILE",
     "storage": "run as the owner of the processes or as root, on the host",
+    "kernel": "run as root on the host",
     "machine": "run as root on the host, not in a container",
     "network": "run as root on the host",
     "host": "run as root on the host, not in a container",

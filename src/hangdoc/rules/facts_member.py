@@ -25,6 +25,8 @@ ROWS = (
     _member("frames", "texts", "stacks", "Python frames of its thread of interest, as FUNCTION (FILE).", "frame"),
     _member("any_frames", "texts", "stacks", "Python frames of all its threads, as FUNCTION (FILE).", "frame of a thread"),
     _member("native_frames", "texts", "native", "Native frames of its threads, as FUNCTION (FILE).", "native frame"),
+    _member("kernel_frames", "texts", "kernel", "Functions of the kernel in which its threads in state D are, and those in R"
+            " that run in the kernel.", "in the kernel"),
     _member("waits_for", "text", "stacks", "Whom its frames say it waits for: ranks, a role, threads, children, object."),
     _member("via", "texts", "threads", "What its waits go through: pipe tcp flock child rendezvous collective …",
             "waits through"),

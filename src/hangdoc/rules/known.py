@@ -7,7 +7,7 @@ import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 from ..analysis.judge import Judgement
 from ..analysis.links import Edge
@@ -15,11 +15,12 @@ from ..analysis.view import Picture, View
 from ..model import report as r
 from ..model.places import own, unmarked
 from . import of_host, of_launch, of_machine, of_member, of_storage
+from .conditions import Condition
 from .engine import Held, Lack
 from .form import PLACES, KnownCause, Step
 from .gather import Gathered, Getter, Looked
 from .values import Who, World
-from .weigh import Weighed, lacks_of, rank, weigh
+from .weigh import Weighed, gate, lacks_of, rank, weigh
 
 HOST: Mapping[str, Getter[of_host.OfHost]] = {**of_host.GETTERS, **of_storage.HOST, **of_machine.HOST}
 MEMBER: Mapping[str, Getter[of_member.OfMember]] = {**of_member.GETTERS, **of_storage.MEMBER, **of_machine.MEMBER}
@@ -50,12 +51,16 @@ class Known:
         """What its causes ask of logs: whoever reads a log marks the lines with these in them."""
         return self.catalogue.patterns
 
+    @cached_property
+    def _gated(self) -> tuple[tuple[KnownCause, Condition], ...]:
+        return tuple((one, gate(one)) for one in self.catalogue.causes)
+
     def rows(
         self, view: View, pictures: Sequence[Picture], edges: Sequence[Edge], judgement: Judgement
     ) -> tuple[list[r.Cause], list[r.UndecidedCause]]:
         """The causes that hold, surest first, and those for which facts were missing."""
         world = gathered(Looked(view, pictures, edges, judgement))
-        every = [weigh(one, world) for one in self.catalogue.causes]
+        every = [weigh(one, world, asked) for one, asked in self._gated]
         hits = [_row(one, world) for one in rank(every)]
         undecided = [r.UndecidedCause(name, lacks_words(lacks)) for name, lacks in lacks_of(every).items()]
         return hits, undecided
@@ -145,11 +150,8 @@ def filled(text: str, places: Mapping[str, str]) -> str:
 
 def evidence_words(held: Iterable[Held]) -> list[str]:
     """What held, one sentence each, those of the gate left out."""
-    by_key: dict[tuple[Any, ...], Held] = {}
-    for one in held:
-        if one.fact.name not in ("verdict", "phase", "engine"):
-            by_key.setdefault((one.key(), one.truth), one)
-    return [_sentence(one) for one in by_key.values()]
+    told = [one for one in held if one.fact.name not in ("verdict", "phase", "engine")]
+    return list(dict.fromkeys(_sentence(one) for one in told))
 
 
 def _sentence(one: Held) -> str:
@@ -157,9 +159,9 @@ def _sentence(one: Held) -> str:
     what = f"{one.fact.said} {one.name}".strip()
     if one.fact.kind == "lines":
         return f"{who}{what}: {one.value.strip()[:_SAID]}" if one.truth else f"{who}no such line in {what}"
-    if one.truth or one.value not in ((), None):
-        return f"{who}{what}{'' if one.value is True else f': {_value(one)}'}"
-    return f"{who}{what}: none"
+    if not one.truth and one.value in ((), None) and not one.fact.named:
+        return f"{who}no such {what}"
+    return f"{who}{what}{'' if one.value is True else f': {_value(one)}'}"
 
 
 def _value(one: Held) -> str:

@@ -103,6 +103,13 @@ def _native(c: OfMember, _: str) -> Any:
     )
 
 
+def _kernel(c: OfMember, _: str) -> Any:
+    stacks = c.process.kernel_stacks
+    if stacks is None:
+        return c.missing("kernel")
+    return tuple(dict.fromkeys(one for stack in stacks.values() for one in stack))[:_TEXTS]
+
+
 def _waits_for(c: OfMember, _: str) -> Any:
     if c.picture is None or c.picture.stack is None:
         return c.missing("stacks")
@@ -299,7 +306,7 @@ GETTERS = {
     "member_phase": _picture("judged", lambda one: one.phase), "detail": _picture("threads", lambda one: one.detail),
     "moving": _picture("judged", lambda one: one.moving), "quiet": _picture("judged", lambda one: one.quiet_s),
     "in_place": _picture("threads", lambda one: one.since_s), "innermost": _innermost, "frames": _frames,
-    "any_frames": _any_frames, "native_frames": _native, "waits_for": _waits_for, "via": _via,
+    "any_frames": _any_frames, "native_frames": _native, "kernel_frames": _kernel, "waits_for": _waits_for, "via": _via,
     "wait_objects": _wait_objects, "nobody_known": _nobody, "object": _object, "path": _path, "syscall": _syscall,
     "wchan": _wchan, "state": _process("processes", lambda one: one.state),
     "program": _process("processes", lambda one: one.comm),

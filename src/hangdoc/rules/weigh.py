@@ -67,9 +67,9 @@ def gate(cause: KnownCause) -> Condition:
     return Condition(all=tuple(asked))
 
 
-def weigh(cause: KnownCause, world: World) -> Weighed:
-    """Hold a cause against a launch. The gate is asked first: most causes end there."""
-    first = evaluate(gate(cause), world)
+def weigh(cause: KnownCause, world: World, asked: Condition | None = None) -> Weighed:
+    """Hold a cause against a launch. Its gate, which may be given, is asked first: most causes end there."""
+    first = evaluate(asked or gate(cause), world)
     if first.truth is False:
         return Weighed(cause, first)
     second = evaluate(cause.when, world)

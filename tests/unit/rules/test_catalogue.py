@@ -45,7 +45,7 @@ def test_names_that_it_asks_for_are_read_by_a_probe(cause: KnownCause) -> None:
 
 @pytest.mark.parametrize("path", load.files(load.shipped_folder()), ids=lambda one: one.stem)
 def test_a_file_lies_in_the_folder_of_a_phase_of_its_cause(path: Path) -> None:
-    cause = load.read(path)
+    cause = load.read(path)  # reads as it does those of others
     assert path.parent.name in (cause.phases or ("any",))
 
 
