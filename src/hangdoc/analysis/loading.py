@@ -40,6 +40,7 @@ class Loading:
 
     began: Tick
     last: Tick
+    whole: bool = True  # its beginning was seen; else nobody knows what was read before
     mapped: int = 0  # bytes by which the resident part of mapped files has grown
     pace: Pace = field(default_factory=lambda: Pace("weights read", unit="B"))
 
@@ -51,7 +52,7 @@ class Loading:
         stored = (tick.read_bytes or 0) - (self.began.read_bytes or 0)
         called = (tick.rchar or 0) - (self.began.rchar or 0)
         done, seconds = max(self.mapped, stored, called), tick.at - self.began.at
-        sure = done < total and max(stored, called) >= _SURE * done
+        sure = self.whole and done < total and max(stored, called) >= _SURE * done
         points = self.pace.points
         if done > self.pace.done and (not points or seconds - points[-1][0] >= _EVERY_S):
             self.pace.add(seconds, done, total, wall)
@@ -76,7 +77,8 @@ class Loads:
             tick, phase = track.ticks[-1], written.phase(phases)
             known = self.by_pid.get(pid)
             if phase in _PHASES and known is None:
-                self.by_pid[pid] = Loading(tick, tick)
+                first = history.first.mono if history.first else 0.0
+                self.by_pid[pid] = Loading(tick, tick, any(written.marked.get(one, 0.0) > first for one in _PHASES))
             elif phase in _PHASES and known is not None and tick.at > known.last.at:
                 known.add(tick, sample.at, weights_of(launch, history))
             elif phase not in _PHASES and known is not None:

@@ -67,9 +67,10 @@ def test_more_than_the_checkpoint_holds_has_no_known_end() -> None:
     assert load.pace.words(60.0) == "900.0 MiB"
 
 
-def loading_world() -> World:
+def loading_world(*, begun: bool = True) -> World:
+    """Both ranks load; `begun` before the look, else their lines have to come."""
     world = World()
-    world.log = BEGIN
+    world.log = BEGIN if begun else "server_args={}\n"
     world.bend(TP1, LOAD, io=IO)
     return world
 
@@ -194,26 +195,32 @@ def test_the_root_has_no_weights() -> None:
     assert not [one for one in look(world, 6, move).report("0").progress if one.channel.startswith("weights")]
 
 
-def test_weights_against_the_size_of_the_checkpoint_have_a_time_left() -> None:
-    world = loading_world()
+@pytest.mark.parametrize("begun", [False, True])
+def test_weights_against_the_size_of_the_checkpoint_have_a_time_left_when_their_beginning_was_seen(
+    *, begun: bool
+) -> None:
+    world = loading_world(begun=begun)
     world.storage = Storage(checkpoints=(Checkpoint("/models/m", bytes=2100 * MB, expected_bytes=2000 * MB),))
 
-    def move(here: World, second: int) -> None:
+    def move(here: World, second: int) -> str:
         here.bend(TP1, rss_file=40 * MB * second, io=replace(IO, read_bytes=50 * MB * second))
+        return BEGIN if second == 1 and not begun else ""
 
-    weights = row(look(world, 21, move).report("0"), "weights read of scheduler TP1")
-    assert weights.total == 2000 * MB
-    assert weights.eta_s == pytest.approx(20.0, rel=0.1)
+    weights = row(look(world, 22, move).report("0"), "weights read of scheduler TP1")
+    assert weights.rate == pytest.approx(50 * MB, rel=0.05)
+    assert weights.total == (None if begun else 2000 * MB)
+    assert weights.eta_s == (None if begun else pytest.approx(20.0, rel=0.1))
 
 
 @pytest.mark.parametrize("changes", [("--load-format", "fastsafetensors"), ("--pp-size", "2")])
 def test_ranks_that_divide_the_files_have_no_known_end(changes: tuple[str, str]) -> None:
-    world = loading_world()
+    world = loading_world(begun=False)
     world.storage = Storage(checkpoints=(Checkpoint("/models/m", bytes=2100 * MB),))
     world.bend(ROOT, cmdline=(*(world.processes[ROOT].cmdline or ()), *changes))
 
-    def move(here: World, second: int) -> None:
+    def move(here: World, second: int) -> str:
         here.bend(TP1, io=replace(IO, read_bytes=50 * MB * second))
+        return BEGIN if second == 1 else ""
 
     weights = row(look(world, 11, move).report("0"), "weights read of scheduler TP1")
     assert (weights.total, weights.eta_s) == (None, None)
