@@ -8,7 +8,7 @@ ARGS ?=
 BIN := .venv/bin
 STAMP := .venv/installed
 
-.PHONY: demo test unit lint engines bench docs clean
+.PHONY: demo test unit lint engines plants bench docs clean
 
 demo: $(STAMP)  ## a miniature server that really hangs, and its diagnosis
 	@$(BIN)/hangdoc demo $(ARGS)
@@ -27,6 +27,10 @@ lint: $(STAMP)  ## style, types, and which part may import which
 engines: $(STAMP)  ## real vLLM and SGLang with planted faults; SCENARIOS="id id" for some of them
 	@test -f $(HANGLAB)/hanglab.py || { echo "no hanglab in $(HANGLAB): make engines HANGLAB=FOLDER"; exit 2; }
 	@$(BIN)/python $(HANGLAB)/hanglab.py run $(SCENARIOS) -- $(CURDIR)/$(BIN)/hangdoc diagnose --pid {pid} --json
+
+plants: $(STAMP)  ## real starts with something planted at random; ARGS="sglang harmless 1 2 3" or "vllm hang 7"
+	@test -f $(HANGLAB)/hanglab.py || { echo "no hanglab in $(HANGLAB): make plants HANGLAB=FOLDER"; exit 2; }
+	@HANGLAB=$(HANGLAB) $(BIN)/python tests/engines/plants.py $(ARGS)
 
 bench: $(STAMP)  ## numbers to reach, measured beside their peers
 	@$(BIN)/python tests/bench $(ARGS)
