@@ -3,8 +3,8 @@
 Three counters tell of weights, and each misses something: `read_bytes` is what came from storage (nothing when the page
 cache has it), `rchar` what read calls gave (nothing of mapped files), growth of `RssFile` what of mapped files became
 resident (nothing of a file that was mapped and unmapped between two looks, as a loader does that has its pages in the cache:
-seen with vLLM 0.32). The largest since the load began is taken. Only the first two, when they account for nearly all, tell how
-much is still to come.
+seen with vLLM 0.32). The largest since the load began is taken. Only the first two, when they account for nearly all and go on
+at the speed of a load, tell how much is still to come; what the page cache holds comes sooner.
 """
 
 from __future__ import annotations
@@ -22,6 +22,11 @@ from .tracks import Tick
 _LOADERS: tuple[Role, ...] = ("worker", "scheduler", "engine-core")
 _PHASES: tuple[Phase, ...] = ("model-init", "weight-load")
 _SURE = 0.9  # part of all bytes that counters must account for which miss nothing of what they count
+_BEGUN = 0.05  # part of the checkpoint that must have been counted: modules are read at the same time
+_LEAST = (
+    8 << 20
+)  # bytes a second: slower than that, something else is being read and the weights come unseen from the cache
+_LOOKS = 3
 _EVERY_S = 1.5  # looks that follow closer are one step
 _DOWNLOAD_S = 60.0  # an unfinished file that was not written to for so long was left so
 _WHOLE = (
@@ -52,11 +57,12 @@ class Loading:
         stored = (tick.read_bytes or 0) - (self.began.read_bytes or 0)
         called = (tick.rchar or 0) - (self.began.rchar or 0)
         done, seconds = max(self.mapped, stored, called), tick.at - self.began.at
-        sure = self.whole and done < total and max(stored, called) >= _SURE * done
         points = self.pace.points
         if done > self.pace.done and (not points or seconds - points[-1][0] >= _EVERY_S):
             self.pace.add(seconds, done, total, wall)
-        self.pace.total = total if sure else 0
+        seen = max(stored, called) >= max(_SURE * done, _BEGUN * total)
+        steady = len(points) > _LOOKS and (self.pace.rate() or 0) >= _LEAST
+        self.pace.total = total if self.whole and done < total and seen and steady else 0
 
 
 @dataclass
