@@ -7,13 +7,16 @@ general. Expectations are what was planted, not what came out. `None` for a rank
 from __future__ import annotations
 
 import gzip
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from hangdoc.analysis.diagnosis import Diagnosis
 from hangdoc.model.report import Report
+from hangdoc.model.sample import Sample
 from hangdoc.session import casefile
+from hangdoc.session.comparing import Baselines
 
 CASES = Path(__file__).parents[2] / "data" / "cases"
 STUCK = ("hung", "suspect")
@@ -31,6 +34,7 @@ PLANTED = {
     "vllm-cuda-rank-asleep": (STUCK, "worker", "TP1", ("sleep",), ("memory-profile",)),
     "vllm-cuda-deadlock": (STUCK, "worker", "TP1", ("lock-cycle", "lock-wait"), ("kernel-warmup", "kv-cache", "compile")),
     "sglang-eventfd-loop": (STUCK, "scheduler", "TP1", ("busy-loop", "sleep-loop"), ("post-load", "memory-profile", "kv-cache")),
+    "sglang-eventfd-overdue": (STUCK, "scheduler", "TP1", ("sleep-loop",), ("post-load", "memory-profile", "kv-cache")),
     "sglang-launcher-http": (STUCK, "launcher", "", ("socket-recv",), None),
     "sglang-warmup": (STUCK, "scheduler", "TP1", ("sleep", "sleep-loop"), ("warmup",)),
     "sglang-stopped-while-sibling-loads": (("hung",), "scheduler", "TP1", ("stopped",), ("weight-load",)),
@@ -41,11 +45,16 @@ PLANTED = {
 }  # fmt: skip
 
 
-def report_of(name: str, folder: Path) -> Report:
-    """The report of a packed case, without any baseline."""
+def unpacked(name: str, folder: Path) -> tuple[casefile.Header, Iterator[Sample]]:
+    """Header and samples of a packed case."""
     path = folder / "a.case"
     path.write_bytes(gzip.decompress((CASES / f"{name}.case.gz").read_bytes()))
-    header, samples = casefile.read(path)
+    return casefile.read(path)
+
+
+def report_of(name: str, folder: Path) -> Report:
+    """The report of a packed case, without any baseline."""
+    header, samples = unpacked(name, folder)
     diagnosis = Diagnosis(header.root)
     for sample in samples:
         diagnosis.add(sample)
@@ -72,3 +81,33 @@ def test_a_good_start_is_never_called_stuck(name: str, tmp_path: Path) -> None:
 
 def test_every_case_is_expected_to_be_something() -> None:
     assert {path.name.split(".")[0] for path in CASES.glob("*.gz") if "good" not in path.name} == set(PLANTED)
+
+
+def test_the_story_against_recorded_starts(tmp_path: Path) -> None:
+    """The story that hangdoc was written for, on a real SGLang and against three recorded starts of it: after its weights a
+    rank only wakes an eventfd, the log stands still, the launcher idles, nothing listens."""
+    header, samples = unpacked("sglang-eventfd-overdue", tmp_path)
+    diagnosis, held = Diagnosis(header.root), Baselines()
+    for sample in samples:
+        diagnosis.add(sample)
+        held.attach(diagnosis)
+    report = diagnosis.report("0", mode="case")
+    assert (report.verdict, report.confidence) == ("hung", "likely")
+    assert report.phase is not None
+    assert report.phase.id in ("post-load", "memory-profile", "kv-cache")
+    assert [(one.role, one.rank, one.mechanism) for one in report.culprits] == [("scheduler", "TP1", "sleep-loop")]
+    assert report.culprits[0].frame is not None
+    assert report.culprits[0].frame.function == "_eventfd"
+    beside = report.baseline
+    assert beside is not None
+    assert (beside.name, beside.runs) == ("sglang-0.5.23-cpu-tiny-tp2", 3)
+    assert (beside.overdue_line or "").startswith("KV Cache is allocated.")
+    assert (beside.overdue_by_s or 0) > 60
+    assert "log: 68 lines and 28,093 bytes now" in beside.facts[0]
+    assert "93 when ready" in beside.facts[0]
+    assert any("took at most 2 s in 3 good starts" in one for one in report.reasons)
+    launcher = next(one for one in report.ranks if one.role == "launcher")
+    assert (launcher.quiet_s or 0) >= 14  # idle, and a victim:
+    (wait,) = [one for one in report.waits if one.source.pid == launcher.pid]
+    assert report.culprits[0].pid in {one.pid for one in wait.target or ()}
+    assert any(one.state == "not listening" and one.health == "refused" for one in report.ports)
