@@ -353,3 +353,19 @@ def test_a_lock_that_a_member_has_open_is_told_wherever_it_lies(tmp_path: Path) 
     with server("--holds", str(path), code=code, HOME="/nonexistent", TMPDIR=tmp_path / "none") as pid:
         (found,) = look(pid).lock_files or ()
     assert (found.path, found.role, found.locked, found.holders) == (str(path), "", True, (pid,))
+
+
+def test_a_cache_whose_turn_did_not_come_is_not_counted_as_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("triton", "deep"):
+        (tmp_path / name).mkdir()
+        for number in range(10):
+            (tmp_path / name / str(number)).touch()
+    budget = cachewalk.Budget
+    monkeypatch.setattr(cachewalk, "Budget", lambda *given: budget(*(given or (5,))))
+    caches = {"TRITON_CACHE_DIR": tmp_path / "triton", "DG_JIT_CACHE_DIR": tmp_path / "deep"}
+    with server(HOME="/nonexistent", TMPDIR=tmp_path / "none", **caches) as pid:
+        found = {one.role: one for one in look(pid).places or ()}
+    assert found["triton"].cut
+    assert found["deep-gemm"].files is None

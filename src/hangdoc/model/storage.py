@@ -36,7 +36,8 @@ class Place:
     free: Optional[int] = None  # bytes that an ordinary user may still fill
     inodes: Optional[int] = None  # 0 where the file system has no fixed number
     inodes_free: Optional[int] = None
-    # Caches of compiled things: what a bounded walk counted. Growth of either is a compiler's progress.
+    # Caches of compiled things, and /dev/shm: what a bounded walk counted. Growth of either is a compiler's progress. None
+    # where time for all walks was over.
     files: Optional[int] = None
     newest: Optional[float] = None  # last change of the youngest file
     cut: bool = False  # the walk ended at its bound (entries, depth or time): there are more files

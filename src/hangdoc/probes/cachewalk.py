@@ -46,6 +46,10 @@ class Budget:
     entries: int = ENTRIES
     end: float = field(default_factory=lambda: time.monotonic() + SECONDS)
 
+    def share(self) -> Budget:
+        """What one place may spend of it, so that a large cache leaves something to the others."""
+        return Budget(min(PLACE_ENTRIES, self.entries), min(self.end, time.monotonic() + PLACE_SECONDS))
+
     @property
     def spent(self) -> bool:
         """Whether nothing is left."""
@@ -80,7 +84,7 @@ def walk(inside: Inside, top: str, depth: int, budget: Budget) -> Found:
     Links are not followed and mount points not crossed, so the walk stays on the file system that was found to answer.
     """
     found = Found()
-    mine = Budget(min(PLACE_ENTRIES, budget.entries), min(budget.end, time.monotonic() + PLACE_SECONDS))
+    mine = budget.share()
     before = mine.entries
     pending = [(top, 0)]
     while pending and not mine.spent:
@@ -105,19 +109,21 @@ def hub(inside: Inside, top: str, wanted: List[str], budget: Budget) -> Found:
 
     It keeps the file of every lock that was ever taken: those of other models say nothing of this launch.
     """
-    found = Found()
-    names = [name for name, seen in _entries(inside, top, budget) if stat.S_ISDIR(seen.st_mode)]
+    found, mine = Found(), budget.share()
+    before = mine.entries
+    names = [name for name, seen in _entries(inside, top, mine) if stat.S_ISDIR(seen.st_mode)]
     models = [one for one in names if one.startswith("models--")]
     models.sort(key=lambda one: (one not in wanted, one))
     for model in models[:_MODELS]:
-        if budget.spent:
+        if mine.spent:
             break
         locks = [f"{top}/.locks/{model}"] if model in wanted or not set(wanted) & set(models) else []
         for folder in (*locks, f"{top}/{model}/blobs"):
-            for name, seen in _entries(inside, folder, budget):
+            for name, seen in _entries(inside, folder, mine):
                 if stat.S_ISREG(seen.st_mode) and (LOCK.match(name) or PARTIAL.match(name)):
                     found.take(f"{folder}/{name}", seen)
-    found.cut = budget.spent or len(models) > _MODELS
+    found.cut = mine.spent or len(models) > _MODELS
+    budget.entries -= before - mine.entries
     return found
 
 

@@ -62,7 +62,8 @@ def read(root: str, members: Mapping[int, Process], unseen: List[Unseen]) -> Ite
     known = [(view, one) for view, one in places if one.answers and one.real]
     budget = cachewalk.Budget()
     models = {id(view): [whereabouts.hub_folder(one.path) or "" for one in wanted] for view, wanted in views}
-    found = [(view, one, _walk(view, one, models[id(view)], budget)) for view, one in known]
+    walks = [(view, one, _walk(view, one, models[id(view)], budget)) for view, one in known]
+    found = [(view, one, walked) for view, one, walked in walks if walked is not None]
     partials: Dict[str, Partial] = {
         path: cachewalk.partial(path, seen, tuple(sorted({pid for pid, _ in opened.get(path, ())})))
         for _, _, walked in found
@@ -223,14 +224,15 @@ def _working(view: inside.Inside, pid: int) -> Optional[str]:
         return None
 
 
-def _walk(view: inside.Inside, one: Place, models: List[str], budget: cachewalk.Budget) -> cachewalk.Found:
+def _walk(view: inside.Inside, one: Place, models: List[str], budget: cachewalk.Budget) -> Optional[cachewalk.Found]:
+    """What lies in a place; None for one that is not walked, or whose turn did not come."""
     if not one.exists or one.real is None or budget.spent:
-        return cachewalk.Found(cut=budget.spent)
+        return None
     if one.role in cachewalk.HUBS:
         return cachewalk.hub(view, one.real, models, budget)
     if one.role in cachewalk.DEPTH:
         return cachewalk.walk(view, one.real, cachewalk.DEPTH[one.role], budget)
-    return cachewalk.Found()
+    return None
 
 
 def _counted(one: Place, walked: Optional[cachewalk.Found]) -> Place:
