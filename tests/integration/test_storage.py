@@ -364,8 +364,12 @@ def test_a_cache_whose_turn_did_not_come_is_not_counted_as_empty(
             (tmp_path / name / str(number)).touch()
     budget = cachewalk.Budget
     monkeypatch.setattr(cachewalk, "Budget", lambda *given: budget(*(given or (5,))))
-    caches = {"TRITON_CACHE_DIR": tmp_path / "triton", "DG_JIT_CACHE_DIR": tmp_path / "deep"}
-    with server(HOME="/nonexistent", TMPDIR=tmp_path / "none", **caches) as pid:
+    with server(
+        HOME="/nonexistent",
+        TMPDIR=tmp_path / "none",
+        TRITON_CACHE_DIR=tmp_path / "triton",
+        DG_JIT_CACHE_DIR=tmp_path / "deep",
+    ) as pid:
         found = {one.role: one for one in look(pid).places or ()}
     assert found["triton"].cut
     assert found["deep-gemm"].files is None
