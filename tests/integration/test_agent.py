@@ -276,6 +276,47 @@ def test_a_tick_follows_descendants_and_takes_over_threads_that_did_not_run() ->
         assert only.processes[pid].threads
 
 
+def test_logs_are_read_again_only_after_something_was_written(tmp_path: Path) -> None:
+    log, other = tmp_path / "own.log", tmp_path / "other.log"
+    script = "import sys\nprint('ready', flush=True)\nfor line in sys.stdin: print(line, end='', file=sys.stderr, flush=True)"
+    other.write_text("x\n")
+    with log.open("ab") as out:
+        child = subprocess.Popen(
+            [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=out, stderr=out, text=True
+        )
+    try:
+        assert eventually(lambda: "ready" in log.read_text())
+        ticker = Ticker()
+        offsets: dict[str, int] = {}
+
+        def look(*named: str) -> list[str]:
+            found = answer(
+                ticker, Ask(1, ("processes", "logs"), pids=(child.pid,), logs=named, log_offsets=dict(offsets))
+            )
+            offsets.update({f"{one.path}#{one.inode}": one.size for one in found.logs if one.size is not None})
+            return [chunk.text for one in found.logs for chunk in one.chunks]
+
+        assert look() == ["ready\n"]
+        for _ in range(3):
+            assert look() == []
+            assert (
+                answer(ticker, Ask(1, ("processes", "logs"), pids=(child.pid,), log_offsets=offsets)).cost.children == 0
+            )
+        assert look(str(other)) == ["x\n"]  # who writes to that one is not known
+        other.write_text("x\ny\n")
+        assert look(str(other)) == ["y\n"]
+        assert child.stdin
+        child.stdin.write("more\n")
+        child.stdin.flush()
+        assert eventually(lambda: "more" in log.read_text())
+        assert look() == ["more\n"]
+        offsets.clear()  # another asker, who has nothing yet
+        assert look() == ["ready\nmore\n"]
+    finally:
+        child.kill()
+        child.communicate()
+
+
 def test_a_scan_lists_every_process_with_its_command_line() -> None:
     with running(["sh", "-c", "echo ready; exec sleep 300"]) as (pid, _):
         eventually(lambda: processes.list_all()[pid].comm == "sleep")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Set, Tuple
 
 from ..model.ask import Ask
@@ -17,6 +18,7 @@ from . import deep, surroundings
 from .deaths import Deaths
 from .isolate import Nursery, Outcome, Task
 from .look import STEPS, Look, merge, missed
+from .outputs import Outputs
 from .scan import scan
 
 _FIRST_SHARE = 0.4  # of the deadline for the processes themselves; sockets, logs, stacks and health have the rest
@@ -40,6 +42,7 @@ class Ticker:
         self.parents: Dict[int, int] = {}
         self.shared: Dict[Identity, List[str]] = {}  # read only when a thread has news; it seldom changes
         self.deaths = Deaths(root)
+        self.outputs = Outputs()
         self.spaces: Dict[Identity, Dict[str, Any]] = {}  # namespaces, good as long as the words
         self.words: Dict[Identity, Tuple[str, float, Dict[str, Any]]] = {}  # comm, good until, fields of step "words"
 
@@ -68,7 +71,12 @@ class Ticker:
         if "scan" in ask.probes:
             plain = {**scan(self.nursery, self.root, set(plain) | self.own(self.parents), first_end, unseen), **plain}
         if not self.nursery.harmless_only:
+            mine = {pid: one for pid, one in plain.items() if pid in members}
+            if "logs" in ask.probes and self.outputs.same(ask, mine, began):
+                ask = replace(ask, probes=tuple(name for name in ask.probes if name != "logs"))
             sample.update(surroundings.look(self.nursery, self.root, ask, plain, set(members), end, unseen))
+            if "logs" in ask.probes:
+                self.outputs.read(mine, sample.get("logs", []), began)
             sample.update(deep.look(self.nursery, self.root, ask, plain, end, unseen))
         sample["processes"] = {str(pid): one for pid, one in sorted(plain.items())}
         sample["unseen"] = unseen

@@ -13,7 +13,7 @@ from ..model.launch import Launch
 from ..model.report import Cause, Report, UndecidedCause
 from ..model.sample import Sample
 from ..model.watching import Moment
-from ..model.words import Phase
+from ..model.words import Phase, Verdict
 from . import nodes
 from .arrivals import compiled_places
 from .assemble import assemble
@@ -29,6 +29,8 @@ from .structure import assume_waits
 from .timeline import timeline, why_not_more
 from .view import Picture, View
 from .waits import edges_of, victims
+
+_WELL: tuple[Verdict, ...] = ("progressing", "ready")
 
 
 class Reasons(Protocol):
@@ -182,7 +184,8 @@ class Diagnosis:
         view, pictures, edges = self._seen()
         judgement = self._judged(view, pictures, edges, ended=False)
         report = assemble(view, pictures, edges, judgement, version, "live", ended=False)
-        report = self._told(view, pictures, edges, judgement, report)
+        if judgement.verdict not in _WELL:  # weighing all causes takes longer than all else of a screen
+            report = self._told(view, pictures, edges, judgement, report)
         if view is None:
             return Moment(report)
         return Moment(report, timeline(view, judgement, seen), why_not_more=why_not_more(view, judgement))

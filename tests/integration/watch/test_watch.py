@@ -52,7 +52,10 @@ def test_a_hang_is_called_soon_and_its_culprit_named(tmp_path: Path) -> None:
 def test_a_killed_rank_is_a_crash_with_its_signal() -> None:
     with Stage(hang=True) as stage, watching(str(stage.pid), "--json") as watch:
         rank = until_scheduler(stage.pid, 0)
-        time.sleep(1.5)  # the watch has seen it
+        assert watch.stdout
+        for line in watch.stdout:  # until the watch has seen it
+            if objects(line)[0].get("data", {}).get("pid") == rank:
+                break
         os.kill(rank, signal.SIGKILL)
         out, _ = watch.communicate(timeout=60)
     report = objects(out)[-1]
