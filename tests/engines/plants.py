@@ -1,6 +1,6 @@
 """Follow real starts with something planted at random, and score what `hangdoc watch` says.
 
-    python tests/engines/plants.py ENGINE harmless|hang NUMBER... [--table FILE]
+    python tests/engines/plants.py ENGINE harmless|hang NUMBER... [--table FILE] [--keep FOLDER]
     python tests/engines/plants.py --sum FILE
 
 NUMBER seeds one start: which function, which rank, what happens there, for how long. Harmless: silent for 15 to 40 s,
@@ -16,8 +16,10 @@ import importlib.util
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable
@@ -66,12 +68,21 @@ def hanglab() -> Any:
     return module
 
 
-def followed(lab: Any, plan: dict[str, Any], hangdoc: list[str]) -> dict[str, Any]:
-    """One start, followed from its first second."""
+def followed(lab: Any, plan: dict[str, Any], hangdoc: list[str], keep: Path | None = None) -> dict[str, Any]:
+    """One start, followed from its first second. Its case goes to the folder `keep` where what was said is worth a look."""
+    with tempfile.TemporaryDirectory() as folder:
+        case = Path(folder) / f"{plan['id']}.case"
+        row = _followed(lab, plan, [*hangdoc, "--save", str(case)] if keep else hangdoc)
+        if keep and case.exists() and (not row["right"] or (row["mode"] in MOVING and "suspect" in row["said"])):
+            shutil.copy(case, keep)
+    return row
+
+
+def _followed(lab: Any, plan: dict[str, Any], hangdoc: list[str]) -> dict[str, Any]:
     env = {"PYTHONPATH": os.pathsep.join((str(HERE / "inject"), str(HANGLAB / "inject")))}
     server = lab.Server({**plan, "env": env})
     try:
-        words = [*hangdoc, "watch", str(server.process.pid), "--json", "--timeout", str(LIMIT_S)]
+        words = [*hangdoc, "--json", "--timeout", str(LIMIT_S), str(server.process.pid)]
         done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S + 30, check=False)
         ended, stamps = time.time(), server.stamps()
         log = server.log.read_text(errors="replace")
@@ -145,6 +156,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="*")
     parser.add_argument("--table", type=Path)
+    parser.add_argument("--keep", type=Path, help="a folder for cases that are worth a look")
     parser.add_argument("--sum", type=Path)
     options = parser.parse_args()
     if options.sum:
@@ -152,9 +164,9 @@ def main() -> None:
         return
     ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # orphans of a launch become our children, which hanglab ends
     engine, kind, *numbers = options.what
-    lab, hangdoc = hanglab(), [sys.executable, "-m", "hangdoc"]
+    lab, hangdoc = hanglab(), [sys.executable, "-m", "hangdoc", "watch"]
     for number in numbers:
-        row = json.dumps(followed(lab, planned(engine, kind, int(number)), hangdoc))
+        row = json.dumps(followed(lab, planned(engine, kind, int(number)), hangdoc, options.keep))
         print(row, flush=True)
         if options.table:
             with options.table.open("a") as file:

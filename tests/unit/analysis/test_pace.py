@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hangdoc.analysis.pace import Pace, read_bar
 from hangdoc.engines.lines import progress_of
+
+DATA = Path(__file__).parents[2] / "data" / "engines"
 
 
 def bar(done: int, total: int, elapsed: float) -> str:
@@ -122,3 +126,17 @@ def test_the_estimate_lies_in_its_own_spread(steps: list[float]) -> None:
     left = pace.left(1000.0 + sum(steps))
     assert left is not None
     assert left.low <= left.likely <= left.high
+
+
+def test_a_real_load_that_was_slowed_to_two_and_a_half_seconds_a_shard() -> None:
+    """The bar of vLLM 0.32, 21 shards in 53 s, each opened with a delay: at every shard from a fifth to four fifths."""
+    lines = (DATA / "vllm-0.32-slow-load.log").read_text().splitlines()
+    pace, took = Pace(), 53.1
+    for number, text in enumerate(lines[:-1]):
+        now = took * number / 21
+        read(pace, text, 1000.0 + now)
+        if 0.2 <= number / 21 <= 0.8:
+            left = pace.left(1000.0 + now)
+            assert left is not None
+            assert left.likely == pytest.approx(took - now, rel=0.25)
+            assert left.low <= took - now <= left.high
