@@ -1,0 +1,67 @@
+"""How planted starts are chosen and scored; the starts themselves need real engines (`make plants`)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from .plants import MOVING, SILENT, planned, scored, summed
+
+PLAN = planned("sglang", "hang", 2)
+STAMP = {"pid": 7, "time": 100.0, "mode": "abba"}
+
+
+def output(verdict: str, culprits: tuple[int, ...] = (), said: tuple[str, ...] = ()) -> str:
+    events = [{"event": "verdict", "at": 1.0, "text": "", "data": {"verdict": one}} for one in said]
+    named = [{"pid": pid, "mechanism": "lock-cycle"} for pid in culprits]
+    report = {"schema": "hangdoc.report/1", "verdict": verdict, "confidence": "certain", "culprits": named}
+    return "\n".join(json.dumps(one) for one in (*events, report))
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_a_number_is_the_same_start_for_ever_and_delays_are_within_their_bounds(engine: str) -> None:
+    for number in range(200):
+        plan = planned(engine, "harmless", number)
+        assert plan == planned(engine, "harmless", number)
+        low, high = (15, 40) if plan["mode"] in SILENT else (20, 120)
+        assert plan["mode"] in (*SILENT, *MOVING)
+        assert low <= int(plan["secs"]) <= high
+        assert ("rank=" in plan["fault"]) <= (plan["tp"] == 2)
+        assert planned(engine, "hang", number)["secs"] is None
+
+
+@pytest.mark.parametrize(
+    ("verdict", "culprits", "right", "culprit"),
+    [
+        ("hung", (7,), True, True),
+        ("hung", (8,), True, False),
+        ("hung", (7, 8), True, False),
+        ("suspect", (7,), False, True),
+        ("progressing", (), False, False),
+    ],
+)
+def test_a_hang_must_be_called_and_its_process_alone_be_named(
+    verdict: str, culprits: tuple[int, ...], right: bool, culprit: bool
+) -> None:
+    row = scored(PLAN, output(verdict, culprits), [STAMP], 130.0)
+    assert (row["right"], row["culprit"], row["after_fault_s"]) == (right, culprit, 30.0)
+
+
+@pytest.mark.parametrize(("verdict", "right"), [("ready", True), ("hung", False), ("slow", False)])
+def test_a_harmless_start_must_become_ready(verdict: str, right: bool) -> None:
+    row = scored(
+        planned("vllm", "harmless", 1), output(verdict, said=("progressing", "suspect", "suspect")), [STAMP], 130.0
+    )
+    assert row["right"] == right
+    assert row["said"] == ["progressing", "suspect"]
+
+
+def test_the_sum_says_what_none_of_so_many_bounds_and_leaves_out_what_never_fired() -> None:
+    plan = planned("vllm", "harmless", 1)
+    rows: list[dict[str, Any]] = [scored(plan, output("ready"), [STAMP], 130.0) for _ in range(30)]
+    rows.append(scored(plan, output("hung"), [], 130.0))
+    text = summed(rows)
+    assert "vllm harmless: 30 starts, called hung 0" in text
+    assert "0 of 30: the true rate is below 10 %" in text
