@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pty
 import shutil
 import signal
 import socket
@@ -229,6 +230,22 @@ def test_a_rank_that_may_open_no_more_files(tmp_path: Path) -> None:
         one.acting()
         found = one.causes()
     assert found["too-many-open-files"]["confidence"] == "likely"
+
+
+def test_output_into_a_terminal_that_is_stopped(tmp_path: Path) -> None:
+    terminal, end = pty.openpty()  # nobody reads at the other end, as with a scrolled-back screen
+    name = os.ttyname(end)
+    play = f"import os\n\ndef act():\n    out = os.open({name!r}, os.O_WRONLY | os.O_NOCTTY)\n    os.dup2(out, 2)\n"
+    play += "    while True:\n        os.write(2, b'INFO still here' + bytes([10]))\n"
+    try:
+        with launch(tmp_path, {"play.py": play}) as one:
+            one.acting()
+            found = one.causes()
+    finally:
+        os.close(terminal)
+        os.close(end)
+    assert found["output-terminal-stopped"]["confidence"] == "likely"
+    assert "code-outside-of-the-engine" not in found
 
 
 @needs_root
