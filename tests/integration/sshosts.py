@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -119,6 +120,8 @@ def site(
     key = (folder / "host.pub").read_text().strip()
     known = [f"{name},{address} {key}\n" for name, address in zip(called, addresses, strict=True)]
     (folder / "known_hosts").write_text("".join(known))
+    wanted = {called[number]: re.search(r"^Port (\d+)", lines, re.MULTILINE) for number, lines in (sshd or {}).items()}
+    ports = {name: found.group(1) for name, found in wanted.items() if found is not None}
     hosts_file = "".join(f"{address} {name}\n" for name, address in zip(called, addresses, strict=True))
     (folder / "hosts").write_text(f"127.0.0.1 localhost\n{hosts_file}")
     with contextlib.ExitStack() as ends:
@@ -135,14 +138,15 @@ def site(
         wrapper.write_text(f'#!/bin/sh\nexec {" ".join(enter_hub)} {_which("ssh")} -F {config} "$@"\n')
         wrapper.chmod(0o755)
         for one in made:
-            _wait_for_sshd(enter_hub, one.address)
+            _wait_for_sshd(enter_hub, one.address, ports.get(one.name, "22"))
         yield Site(tuple(made), folder, wrapper.parent, config, enter_hub)
 
 
 def _sshd_config(folder: Path, name: str, more: str) -> Path:
     config = folder / f"sshd_config.{name}"
+    where = "" if "Port " in more else "Port 22\n"
     config.write_text(
-        f"{more}\nPort 22\nListenAddress 0.0.0.0\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\n"
+        f"{more}\n{where}ListenAddress 0.0.0.0\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\n"
         "StrictModes no\nUsePAM no\nPermitRootLogin yes\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
         f"PidFile none\nSetEnv PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin\nUseDNS no\nPrintMotd no\nMaxStartups 100\n"
     )
@@ -206,8 +210,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             pipe.close()
 
 
-def _wait_for_sshd(enter_hub: Sequence[str], address: str) -> None:
-    script = f"exec 3<>/dev/tcp/{address}/22"
+def _wait_for_sshd(enter_hub: Sequence[str], address: str, port: str) -> None:
+    script = f"exec 3<>/dev/tcp/{address}/{port}"
     deadline = time.monotonic() + 20
     while subprocess.run([*enter_hub, "bash", "-c", script], capture_output=True, timeout=20, check=False).returncode:
         assert time.monotonic() < deadline, f"no sshd at {address}"

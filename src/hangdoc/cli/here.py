@@ -12,6 +12,8 @@ from ..session.target import NoLaunch
 from . import exits
 from .targets import Targets
 
+_ROWS = 20  # lost hosts that are listed where there is no report
+
 
 @dataclass(frozen=True)
 class Reaching:
@@ -45,7 +47,6 @@ def opened(targets: Targets, reaching: Reaching, retry_s: float | None = None) -
     from ..hosts import roads
     from ..hosts.cluster import ClusterReach
     from ..hosts.fleet import Fleet
-    from ..hosts.single import Single
 
     way = roads.Way(reaching.via, reaching.sudo, reaching.connect_s)
     try:
@@ -53,7 +54,7 @@ def opened(targets: Targets, reaching: Reaching, retry_s: float | None = None) -
     except roads.BadRoad as error:
         raise exits.Stop(str(error), "--via 'docker exec -i NAME', or with {host} in place of ssh") from None
     reach = ClusterReach(ways, send_tool=reaching.send, fanout=reaching.fanout, connect_s=reaching.connect_s)
-    return Fleet(reach, retry_s) if targets.hosts else Single(reach)
+    return Fleet(reach, retry_s)
 
 
 def unreachable(error: ChannelError, targets: Targets, reaching: Reaching) -> exits.Stop:
@@ -67,6 +68,16 @@ def unreachable(error: ChannelError, targets: Targets, reaching: Reaching) -> ex
     return exits.Stop(f"this machine could not be read: {error}", error.last_words, exits.UNREACHABLE)
 
 
+def no_launch(error: NoLaunch, channel: Channel | None) -> exits.Stop:
+    """What is said when nothing that answers has the launch: it may be on a host that is lost."""
+    lost = getattr(channel, "lost", [])
+    if not lost:
+        return exits.Stop(str(error), error.hint)
+    rows = "".join(f"\n  {one.host}: {one.detail}" for one in lost[:_ROWS])
+    more = f"\n  and {len(lost) - _ROWS} more" if len(lost) > _ROWS else ""
+    return exits.Stop(f"{error}; {len(lost)} could not be reached:{rows}{more}", error.hint, exits.UNREACHABLE)
+
+
 @contextmanager
 def channel_to(targets: Targets, reaching: Reaching) -> Iterator[Channel]:
     """A channel, its agents ended on leaving. Raises Stop where there is no launch or no answer."""
@@ -75,7 +86,7 @@ def channel_to(targets: Targets, reaching: Reaching) -> Iterator[Channel]:
         channel = opened(targets, reaching)
         yield channel
     except NoLaunch as error:
-        raise exits.Stop(str(error), error.hint) from None
+        raise no_launch(error, channel) from None
     except ChannelError as error:
         raise unreachable(error, targets, reaching) from None
     finally:

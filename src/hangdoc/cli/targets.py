@@ -63,8 +63,9 @@ def pid_of(channel: Channel, targets: Targets) -> int | None:
     """The process that was named, as the samples of the channel number it."""
     if targets.pid is None or targets.pid_host is None:
         return targets.pid
-    number = getattr(channel, "pid", None)  # a fleet puts several hosts into one number space
-    return number(targets.pid_host, targets.pid) if callable(number) else targets.pid
+    from ..hosts.fleet import Fleet
+
+    return channel.pid(targets.pid_host, targets.pid) if isinstance(channel, Fleet) else targets.pid
 
 
 def _hosts(words: Sequence[str], pids: list[int]) -> Targets:

@@ -24,7 +24,7 @@ from ..session.outlets import Notifier, Textfile, run_with_report
 from ..session.watch import Watch, WatchOptions
 from . import exits, screen, voices
 from .good import baselines_of
-from .here import Reaching, opened, unreachable
+from .here import Reaching, no_launch, opened, unreachable
 from .known import known_causes
 from .options import (
     BaselineOption,
@@ -160,7 +160,7 @@ class _Session:
             if watch.look.case_error is not None:
                 screen.note(f"hangdoc: {self.save} is incomplete: {watch.look.case_error.strerror}; the report is not")
         except target.NoLaunch as error:
-            raise exits.Stop(str(error), error.hint, exits.USAGE) from None
+            raise no_launch(error, channel) from None
         except CannotStart as error:
             raise exits.Stop(str(error), "", exits.USAGE) from None
         except ChannelError as error:

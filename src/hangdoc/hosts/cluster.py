@@ -29,6 +29,7 @@ FANOUT = 64  # hosts that are called at the same time; ClusterShell's default
 CONNECT_S = 15.0  # from the call to the agent's hello
 LATER_S = 6.0  # a host is given up when it takes so long and most others have answered …
 LATER_TIMES = 3.0  # … or so many times as long as the slowest of them
+_WORDS_S = 2.0  # beyond ssh's own limit, for ssh to say what it was
 _TICK_S = 0.02
 _AGAIN_S = 0.1  # an exchange takes at least so long while somebody is called again
 _END_S = 2.0  # for the agents to end after their stdin was closed
@@ -99,7 +100,7 @@ class ClusterReach:
     def _limit_s(self) -> float:
         """For how long a host may be on its way now."""
         if self._connect_s is not None:
-            return self._connect_s
+            return self._connect_s + _WORDS_S
         took = [link.took_s for link in self._links.values() if link.took_s is not None]
         if 2 * len(took) < len(self._links) or len(self._links) == 1:
             return CONNECT_S

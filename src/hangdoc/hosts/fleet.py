@@ -46,6 +46,11 @@ class Fleet:
         self._lost: dict[int, Lost] = {}
         self._scanned_at: dict[int, float] = {}
 
+    @property
+    def lost(self) -> list[Lost]:
+        """The hosts that are lost now."""
+        return list(self._lost.values())
+
     def place(self, host: str) -> int:
         """The place of a host by the name that it was given. Raises ValueError."""
         return self.hosts.index(host)

@@ -13,6 +13,8 @@ _MEANINGS: tuple[tuple[str, UnseenReason], ...] = (
     (r"a password is required|a terminal is required|must have a tty|not in the sudoers|not allowed to", "denied"),
     (r"hangdoc: (no|this host has) Python", "tool-missing"),
     (r"(sh|python3?|sudo|docker|podman|kubectl|nsenter|srun): .*not found|command not found|executable file not found", "tool-missing"),  # noqa: E501
+    (r"Could not resolve|[Nn]ame or service|nodename nor servname|Temporary failure in name", "failed"),
+    (r"Connection refused|No route to host|[Nn]etwork is unreachable|open failed", "failed"),
     (r"timed out|Timeout, server .* not responding|Timeout exceeded", "timed-out"),
     (r"Connection (closed|reset)|Broken pipe|No such container|is not running|client_loop: send disconnect", "gone"),
 )  # fmt: skip
