@@ -14,6 +14,9 @@ from .nearest import Beside
 from .view import Picture, View
 
 _ROWS = 20  # missing and extra lines shown
+_TELLING_S = 5.0  # phases that took less say nothing about how fast this machine is
+_SLOWEST = 4.0  # a start that waited long for something says nothing about what comes after
+_HARDLY = 1.2  # times as long, about which no word is lost
 _APART_S = 5.0  # lines of several processes that came within so much of each other may come in another order
 
 
@@ -59,14 +62,31 @@ def lateness(view: View, behind: Picture) -> Lateness | None:
         took = _took(beside.baseline, behind.member.label, behind.member.role, here.phase)
         if took:
             what = f"phase {here.phase} of {behind.member.label}"
-            return _late(beside, what, here.seconds(now), took, here.phase)
+            slower = slowness(view, beside.baseline, began)
+            bound = beside.overdue_after(took, here.phase, slower)
+            return Lateness(
+                here.seconds(now), bound, _words(beside, what, here.seconds(now), took) + _slower_words(slower)
+            )
     runs = quantiles.known(one.ready_s for one in beside.baseline.runs)
-    whole = _late(beside, "the whole start", now, runs) if runs else None
+    words = _words(beside, "the whole start", now, runs) if runs else ""
+    whole = Lateness(now, beside.overdue_after(runs), words) if runs else None
     return whole if whole is None or whole.overdue or not reached else None
 
 
-def _late(beside: Beside, what: str, now: float, took: Sequence[float], phase: Phase | None = None) -> Lateness:
-    return Lateness(now, beside.overdue_after(took, phase), _words(beside, what, now, took))
+def slowness(view: View, base: Baseline, began: float) -> float:
+    """How many times as long as the slowest of the good starts this one took for the phases that are behind it, 1 to 4.
+
+    A machine that is busy with other things slows all phases down alike; a hang does not, for it is never behind.
+    """
+    behind = progression.front(view.order, view.logbook.by_member, view.logbook.others, began, None)[:-1]
+    then = {row.id: max(quantiles.known(row.duration_s), default=0.0) for row in base.phases}
+    both = [(span.seconds(span.start), then[span.phase]) for span in behind if then.get(span.phase)]
+    here, there = sum(one for one, _ in both), sum(one for _, one in both)
+    return min(_SLOWEST, max(1.0, here / there)) if there >= _TELLING_S else 1.0
+
+
+def _slower_words(slower: float) -> str:
+    return f"; what is behind it took {slower:.1f} times as long as ever then" if slower > _HARDLY else ""
 
 
 def expected_s(view: View, spec: PhaseSpec) -> float:
@@ -75,7 +95,9 @@ def expected_s(view: View, spec: PhaseSpec) -> float:
         for phase in view.beside.baseline.phases:
             took = quantiles.known(phase.duration_s)
             if phase.id == spec.id and took:
-                return view.beside.overdue_after(took, spec.id)
+                began = started(view)
+                slower = slowness(view, view.beside.baseline, began) if began is not None else 1.0
+                return view.beside.overdue_after(took, spec.id, slower)
     return spec.ceiling_s
 
 

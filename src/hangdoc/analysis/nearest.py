@@ -51,10 +51,11 @@ class Beside:
         """Whether nothing is known to differ. Else its durations are trusted less: the bound is the wider one."""
         return not any(one.known for one in self.differences)
 
-    def overdue_after(self, took: Sequence[float], phase: Phase | None = None) -> float:
-        """Seconds after which a phase, or the start as a whole, that took so long in the good starts is overdue here."""
+    def overdue_after(self, took: Sequence[float], phase: Phase | None = None, slower: float = 1.0) -> float:
+        """Seconds after which a phase, or the start as a whole, that took so long in the good starts is overdue here.
+        `slower`: how many times as long as in those all before this phase took."""
         if phase is not None:
-            scale = self.scale * (self.weights if phase in _BY_BYTES else 1.0)
+            scale = max(self.scale, slower) * (self.weights if phase in _BY_BYTES else 1.0)
             return quantiles.overdue_after(took, scale, alike=self.alike)
         loads = [one for row in self.baseline.phases if row.id in _BY_BYTES for one in (row.p95_s,) if one is not None]
         longer = max(0.0, self.weights - 1.0) * sum(loads)

@@ -104,6 +104,24 @@ def test_a_start_that_was_slow_before_is_not_overdue_in_a_phase_that_has_its_tim
     assert report(stuck, hold(good(50.0), HERE, SGLANG)).verdict == "hung"
 
 
+def test_a_machine_that_was_slow_before_is_given_as_much_more_time() -> None:
+    """Imports took 60 s and not 20 as in the good start: a silence of 30 s in a load that then took 10 s is no hang yet."""
+    load = good(50.0).phases[0]
+    imports = PhaseTimes("import", (0.0,), (20.0,), None, None, {"launcher": (20.0,)})
+    beside = hold(good(50.0, phases=(imports, load)), HERE, SGLANG)
+
+    def found(ago: float) -> Report:
+        world = loading(ago)
+        for pid in world.processes:
+            world.bend(pid, start=BOOT - ago - 60)
+        return report(world, beside)
+
+    assert found(70).verdict == "suspect"  # 70 s would be the bound, and is 3 x 10 + 60
+    late = found(80)
+    assert (late.verdict, late.confidence) == ("hung", "likely")
+    assert any("what is behind it took 3.0 times as long as ever then" in one for one in late.reasons)
+
+
 def test_a_baseline_of_another_configuration_decides_nothing() -> None:
     for change in (
         {"model": "n"},
