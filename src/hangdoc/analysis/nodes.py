@@ -12,6 +12,7 @@ from .ports import port_of
 from .view import Picture, View
 
 _LOOPBACK = ("127.", "[::1]")
+_NAMED = 4  # hosts that are named
 _JOINING = ("rendezvous", "collective")
 
 
@@ -38,10 +39,21 @@ def away(view: View) -> Away | None:
     address = view.launch.nodes[0].address
     known, came = _strangers(view)
     if known and not came:
-        words = f"{names} never connected to the store at {address}"
-        return Away(f"{words}; {hosts}" if hosts else words, names, never_came=True, address=address)
+        words = "; ".join(
+            part for part in (f"{names} never connected to the store at {address}", _idle(view), hosts) if part
+        )
+        return Away(words, names, never_came=True, address=address)
     where = f"; {', '.join(sorted(came))} connected to {address} and was not looked at" if came else ""
     return Away(f"{names} would be on a host not given or not reached{where}" + (f"; {hosts}" if hosts else ""), names)
+
+
+def _idle(view: View) -> str:
+    """Hosts that were looked at and have no part of the launch."""
+    busy = {place_of(pid) for pid in view.launch.members}
+    places = enumerate(view.history.places)
+    idle = [one.host for place, one in places if place not in busy and place not in view.history.lost_since]
+    shown = ", ".join(idle[:_NAMED]) + (f" and {len(idle) - _NAMED} more" if len(idle) > _NAMED else "")
+    return f"nothing of it runs on {shown}" if idle else ""
 
 
 def _may_have_members(view: View) -> bool:

@@ -65,8 +65,10 @@ def _ranks(report: Report) -> Iterator[RenderableType]:
 
 
 def _processes(report: Report) -> Iterator[RenderableType]:
+    hosts = several_hosts(report)
     rows = (
         (
+            *((row.host,) if hosts else ()),
             str(row.pid) + (f" ({row.nspid})" if row.nspid not in {None, row.pid} else ""),
             row.role + ("" if row.needed else " (not needed)"),
             row.state,
@@ -77,7 +79,8 @@ def _processes(report: Report) -> Iterator[RenderableType]:
         )
         for row in report.processes
     )
-    yield from _table("Processes", ("pid", "role", "state", "cpu", "memory", "threads", "title"), rows)
+    host = ("host",) if hosts else ()
+    yield from _table("Processes", (*host, "pid", "role", "state", "cpu", "memory", "threads", "title"), rows)
 
 
 def _ports(report: Report) -> Iterator[RenderableType]:

@@ -11,13 +11,14 @@ from rich.text import Text
 
 from ..model.report import ProcessRow, RankRow, Report
 from ..model.watching import Moment, PhaseStep
-from .picture import clocks, headline
+from .picture import clocks, headline, label, lost_hosts, several_hosts
 from .safe import clean
 from .terminal import NARROWEST, STYLES, WIDEST
 from .wording import CERTAINTY_WORDS, MECHANISM_WORDS, duration, size
 
 _STEP = {"done": "green", "now": "bold", "next": "dim"}
 _ROWS = 16  # members that get a row of their own; the others are counted
+_LOST = 3  # hosts that are named
 _LABEL = 9  # columns of "Next line"
 _MOVES_S = 2.0  # quiet for less than this is moving
 
@@ -83,10 +84,11 @@ def _phases(steps: Sequence[PhaseStep]) -> Text:
 
 
 def _members(report: Report, width: int, rows: int) -> Table:
-    by_pid = {row.pid: row for row in report.processes}
-    named = {one.pid for one in report.culprits}
+    by_pid = {(row.host, row.pid): row for row in report.processes}
+    named = {(one.host, one.pid) for one in report.culprits}
     shown = _chosen(report.ranks, named, rows)
-    cells = [_cells(row, by_pid.get(row.pid), width) for row in shown]
+    hosts = several_hosts(report)
+    cells = [_cells(row, by_pid.get((row.host, row.pid)), width, hosts=hosts) for row in shown]
     names = [name for name, least in _COLUMNS.items() if width >= least]
     # The one column that may be cut is the one that says what a member does: the others are as wide as their cells.
     widths = [
@@ -101,7 +103,7 @@ def _members(report: Report, width: int, rows: int) -> Table:
         right = "right" if name in _RIGHT else "left"
         table.add_column(name, no_wrap=True, overflow="ellipsis", width=fixed, justify=right)  # type: ignore[arg-type]
     for row, words in zip(shown, cells, strict=True):
-        table.add_row(*map(Text, words), style="bold red" if row.pid in named else "")
+        table.add_row(*map(Text, words), style="bold red" if (row.host, row.pid) in named else "")
     if len(report.ranks) > len(shown):
         table.add_row(Text(f"+{len(report.ranks) - len(shown)} more", style="dim"))
     return table
@@ -112,21 +114,21 @@ _COLUMNS = {"member": 0, "pid": 100, "phase": 0, "does": 0, "still": 0, "cpu": 8
 _RIGHT = frozenset({"pid", "still", "cpu", "memory"})
 
 
-def _cells(row: RankRow, process: ProcessRow | None, width: int) -> list[str]:
-    name = clean(f"{row.role} {row.rank}".strip(), 24)
+def _cells(row: RankRow, process: ProcessRow | None, width: int, *, hosts: bool) -> list[str]:
+    name = clean(label(row, with_host=False), 24) + (f" on {clean(row.host, 24)}" if hosts else "")
     pid = [str(row.pid)] if width >= _COLUMNS["pid"] else []
     costs = _costs(process) if width >= _COLUMNS["cpu"] else []
     return [name, *pid, row.phase or "", _does(row, process), _still(row), *costs]
 
 
-def _chosen(rows: Sequence[RankRow], named: set[int], limit: int) -> list[RankRow]:
+def _chosen(rows: Sequence[RankRow], named: set[tuple[str, int]], limit: int) -> list[RankRow]:
     """At most `limit` rows in their order: culprits, then one of each picture, then the rest."""
     if len(rows) <= limit:
         return list(rows)
     seen: set[int] = set()
     weight = {}
     for number, row in enumerate(rows):
-        weight[number] = 0 if row.pid in named else 1 if row.group not in seen else 2
+        weight[number] = 0 if (row.host, row.pid) in named else 1 if row.group not in seen else 2
         seen.add(row.group)
     kept = sorted(sorted(weight, key=lambda number: (weight[number], number))[:limit])
     return [rows[number] for number in kept]
@@ -153,6 +155,10 @@ def _facts(moment: Moment, *, lines: int) -> Iterator[tuple[str, Text]]:
     report = moment.report
     if clocks(report):
         yield "Clocks", Text(" · ".join(clocks(report)))
+    for number, lost in enumerate(lost_hosts(report)[:_LOST]):
+        yield ("Hosts" if number == 0 else ""), Text(clean(f"{lost.host} cannot be reached: {lost.detail}", 200))
+    if len(lost_hosts(report)) > _LOST:
+        yield "", Text(f"and {len(lost_hosts(report)) - _LOST} more", style="dim")
     for log in report.logs[:2]:
         grown = f", grew {duration(log.last_growth_s)} ago" if log.last_growth_s is not None else ""
         count = f", {log.lines:,} lines" if log.lines is not None else ""

@@ -6,11 +6,13 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass
 
+from ..model.places import REACH
 from ..model.report import Culprit, Place, RankRow, Report, UndecidedCause, UnseenRow
 from ..model.words import UnseenReason
 from .wording import MECHANISM_WORDS, duration, fold_labels, plural
 
 _JUST_NOW = 2.0  # seconds
+_HOSTS = 4  # that are named; of more their number is told
 _INSTALLED = re.compile(r"^.*/(?:site|dist)-packages/")
 # Blind spots that every launch has, or that are wanted: told last, for nothing needs to be done.
 _HARMLESS = frozenset({"overwritten", "skipped", "unsupported"})
@@ -70,7 +72,7 @@ def victims(report: Report) -> list[Group]:
     waiting = {
         (wait.source.host, wait.source.pid)
         for wait in report.waits
-        if any(end.pid != wait.source.pid for end in wait.target or ())
+        if any((end.host, end.pid) != (wait.source.host, wait.source.pid) for end in wait.target or ())
     }
     return groups([row for row in report.ranks if (row.host, row.pid) in waiting - named])
 
@@ -78,11 +80,12 @@ def victims(report: Report) -> list[Group]:
 def groups(rows: list[RankRow]) -> list[Group]:
     """Rows with the same group folded into one, the largest first."""
     by_group: dict[tuple[int, str], list[RankRow]] = defaultdict(list)
+    hosts = len({row.host for row in rows}) > 1
     for row in rows:
         by_group[row.group, row.role].append(row)
     folded = [
         Group(
-            label=f"{role} {fold_labels(row.rank for row in members)}".strip(),
+            label=f"{role} {fold_labels(row.rank for row in members)}".strip() + (_hosts(members) if hosts else ""),
             count=len(members),
             mechanism=MECHANISM_WORDS[members[0].mechanism],
             phase=members[0].phase or "",
@@ -90,6 +93,19 @@ def groups(rows: list[RankRow]) -> list[Group]:
         for (_, role), members in by_group.items()
     ]
     return sorted(folded, key=lambda one: (-one.count, one.label))
+
+
+def _hosts(rows: list[RankRow]) -> str:
+    """Where members without a rank are, which nothing else tells apart."""
+    hosts = list(dict.fromkeys(row.host for row in rows))
+    if any(row.rank for row in rows):
+        return ""
+    return f" on {fold_labels(hosts)}" if len(hosts) <= _HOSTS else f" on {plural(len(hosts), 'host')}"
+
+
+def lost_hosts(report: Report) -> list[UnseenRow]:
+    """Hosts that could not be reached, or no longer."""
+    return [row for row in report.unseen if row.probe == REACH]
 
 
 def blind_spots(report: Report) -> list[Blind]:
@@ -121,7 +137,12 @@ def _advice(row: UnseenRow) -> str:
 
 def _what(rows: list[UnseenRow]) -> str:
     probes = list(dict.fromkeys(row.probe for row in rows))
-    pids = list(dict.fromkeys(row.pid for row in rows if row.pid is not None))
+    hosts = len({row.host for row in rows}) > 1
+    pids = list(dict.fromkeys((f"{row.host}:" if hosts else "") + str(row.pid) for row in rows if row.pid is not None))
+    if probes == [REACH]:
+        return "; ".join(f"host {row.host} ({row.detail})" for row in rows[:_HOSTS]) + (
+            f" and {len(rows) - _HOSTS} more hosts" if len(rows) > _HOSTS else ""
+        )
     if len(rows) == 1 and rows[0].detail and rows[0].pid is None:
         return f"{rows[0].probe} ({rows[0].detail})"
     shown = ", ".join(probes[:4]) + (f" and {len(probes) - 4} more" if len(probes) > 4 else "")
@@ -129,7 +150,7 @@ def _what(rows: list[UnseenRow]) -> str:
         return shown
     if len(pids) > 3:
         return f"{shown} of {plural(len(pids), 'process', 'processes')}"
-    return f"{shown} of {', '.join(str(pid) for pid in pids)}"
+    return f"{shown} of {', '.join(pids)}"
 
 
 def headline(report: Report) -> str:

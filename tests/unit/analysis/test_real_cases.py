@@ -41,6 +41,9 @@ PLANTED = {
     "sglang-barrier-mismatch": (STUCK, "scheduler", "TP1", ("collective", "collective-mismatch"), None),
     "sglang-fifo": (STUCK, "scheduler", "TP0", ("fifo-open",), None),
     "sglang-child": (STUCK, "scheduler", "", ("child-wait",), ("weight-load", "distributed-init")),
+    "sglang-two-nodes-locked": (("hung",), "scheduler", "TP1", ("lock-cycle",), ("kv-cache", "memory-profile")),
+    "sglang-two-nodes-second-missing": (STUCK, "scheduler", "TP0", ("rendezvous",), ("distributed-init",)),
+    "sglang-two-nodes-wrong-address": (STUCK, "scheduler", "TP1", ("socket-connect",), ("distributed-init",)),
     "sglang-second-node-missing": (STUCK, "scheduler", "TP0", ("rendezvous",), ("distributed-init",)),
 }  # fmt: skip
 
@@ -72,6 +75,22 @@ def test_what_was_planted_is_told_and_nobody_else_is_named(name: str, tmp_path: 
     assert {one.mechanism for one in report.culprits} <= set(mechanisms)
     assert report.phase is not None
     assert phases is None or report.phase.id in phases
+
+
+@pytest.mark.parametrize(
+    ("name", "host", "object_"),
+    [
+        ("sglang-two-nodes-locked", "gpu02", "thread"),  # an AB-BA of rank 1, on the second host
+        ("sglang-two-nodes-second-missing", "gpu01", "node rank 1"),  # its command was never given
+        ("sglang-two-nodes-wrong-address", "gpu02", "10.77.0.99:5000"),  # nobody has that address
+    ],
+)
+def test_of_two_hosts_the_right_one_is_named(name: str, host: str, object_: str, tmp_path: Path) -> None:
+    report = report_of(name, tmp_path)
+    (one,) = report.culprits
+    assert one.host == host
+    assert object_ in (one.object or "")
+    assert all(row.pid < 1 << 22 for row in (*report.processes, *report.ranks))
 
 
 @pytest.mark.parametrize("name", sorted(path.name.split(".")[0] for path in CASES.glob("*good*")))
