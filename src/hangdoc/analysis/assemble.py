@@ -14,7 +14,7 @@ from .crash import triage
 from .history import package_version
 from .judge import Judgement, furthest_behind, phase_since
 from .links import Edge
-from .ports import listeners
+from .ports import by_host
 from .stacks import tree
 from .view import Picture, View
 
@@ -217,11 +217,12 @@ def _logs(view: View) -> list[r.LogRow]:
 
 def _ports(view: View) -> list[r.PortRow]:
     head, wanted = place_of(view.launch.root), view.launch.port
-    host, found = view.history.host_of(view.launch.root), listeners(view, head)
+    everywhere = by_host(view)
+    host, found = view.history.host_of(view.launch.root), everywhere.get(head, {})
     rows = [
         r.PortRow(view.history.host_of(pid), port, own(pid), "LISTEN", _health(view, port) if place == head else None)
-        for place in sorted({place_of(pid) for pid in view.launch.members})
-        for port, pid in (found if place == head else listeners(view, place)).items()
+        for place, ports in sorted(everywhere.items())
+        for port, pid in ports.items()
         if pid is not None
     ]
     if wanted is not None and view.launch.head and found.get(wanted) is None:

@@ -56,6 +56,7 @@ class History:
         self.paused_ms: dict[int, float] = {}
         self.deep: list[DeepStep] = []
         self.compiled = arrivals.Compiled()
+        self._below: dict[int, list[Track]] | None = None  # helpers by their parent, since the last sample
         self.places: tuple[HostPlace, ...] = ()  # hosts, where there are several
         self.lost_since: dict[int, float] = {}  # place -> when it was first missed
         self.further_facts: dict[int, HostFacts] = {}  # place -> facts of a host beyond `facts`
@@ -75,14 +76,16 @@ class History:
 
     def helpers_below(self, pid: int) -> list[Track]:
         """Living descendants of a process that no start needs: compilers, and what it runs to find something out."""
-        below: dict[int, list[Track]] = {}
-        for track in self.tracks.values():
-            if not track.member.needed and track.gone is None:
-                below.setdefault(track.process.ppid, []).append(track)
+        if self._below is None:
+            self._below = {}
+            for track in self.tracks.values():
+                if not track.member.needed and track.gone is None:
+                    self._below.setdefault(track.process.ppid, []).append(track)
         found: list[Track] = []
-        border = [pid]
+        border, seen = [pid], {pid}
         while border:
-            reached = [track for one in border for track in below.pop(one, ())]
+            reached = [track for one in border for track in self._below.get(one, ()) if track.process.pid not in seen]
+            seen.update(track.process.pid for track in reached)
             found += reached
             border = [track.process.pid for track in reached]
         return found
@@ -99,8 +102,8 @@ class History:
 
     def add(self, sample: Sample, launch: Launch) -> None:
         """Fold one sample in; `launch` is what it was recognised as."""
-        self.launch = self._known_launch(launch)
-        self.first = self.first or sample
+        self.launch, self._below = self._known_launch(launch), None
+        self.first = self.first or replace(sample, processes={}, sockets=[], logs=[])  # only its instants are asked for
         self.samples += 1
         looked = "processes" in sample.probes or "scan" in sample.probes
         silent = self._reached(sample)

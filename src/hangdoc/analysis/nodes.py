@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from ..engines.argv import number
 from ..engines.nodes import endpoint
+from ..model.launch import Launch
 from ..model.places import place_of
 from .ports import port_of
 from .view import Picture, View
@@ -135,8 +136,9 @@ def _stranded(view: View, pictures: Sequence[Picture]) -> dict[int, str]:
         for fd in (track.process.fds or {}).values()
         if fd.kind == "socket"
     }
+    of_node = by_member(view.launch)
     for one in pictures:
-        node = node_of(view, one.member.pid)
+        node = of_node.get(one.member.pid)
         if one.mechanism != "rendezvous" or not one.member.needed or node is None:
             continue
         host, port = view.launch.nodes[node].address.rpartition(":")[0], port_of(view.launch.nodes[node].address)
@@ -150,17 +152,21 @@ def _stranded(view: View, pictures: Sequence[Picture]) -> dict[int, str]:
     return found
 
 
-def node_of(view: View, pid: int) -> int | None:
-    """The place in `launch.nodes` of the node that a member belongs to."""
-    members, roots = view.launch.members, [one.root for one in view.launch.nodes]
-    at, seen = pid, set()
-    while at not in roots and at in members and at not in seen:
-        seen.add(at)
-        at = members[at].ppid
-    if at in roots:
-        return roots.index(at)
-    here = [place for place, root in enumerate(roots) if place_of(root) == place_of(pid)]
-    return here[0] if len(here) == 1 else None
+def by_member(launch: Launch) -> dict[int, int]:
+    """Members -> the place in `launch.nodes` of the node that each belongs to; who belongs to none is left out."""
+    found = {one.root: index for index, one in enumerate(launch.nodes)}
+    alone: dict[int, list[int]] = {}  # place of a host -> nodes on it
+    for root, index in found.items():
+        alone.setdefault(place_of(root), []).append(index)
+    for pid in launch.members if launch.nodes else ():
+        way, at = [], pid
+        while at not in found and at in launch.members and at not in way:
+            way.append(at)
+            at = launch.members[at].ppid
+        here = alone.get(place_of(pid), [])
+        node = found.get(at, here[0] if len(here) == 1 else None)
+        found.update(dict.fromkeys(way, node) if node is not None else {})
+    return found
 
 
 def may_be_elsewhere(view: View, behind: Picture) -> tuple[str, ...]:

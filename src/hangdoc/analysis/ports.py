@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..model.places import place_of
+from ..model.places import place_of, place_of_inode
 from .view import View
 
 
@@ -12,32 +12,39 @@ def port_of(address: str) -> int | None:
     return int(port) if port.isascii() and port.isdigit() and len(port) <= 5 else None
 
 
-def listeners(view: View, place: int | None = None) -> dict[int, int | None]:
-    """TCP port of a host -> pid of the member that listens on it; None where it is certain that no member does.
+def listeners(view: View) -> dict[int, int | None]:
+    """The same on the host of the node that serves HTTP."""
+    return by_host(view).get(place_of(view.launch.root), {})
 
-    Without a `place` it is the host of the node that serves HTTP.
+
+def by_host(view: View) -> dict[int, dict[int, int | None]]:
+    """Place -> TCP port -> pid of the member that listens on it; None where it is certain that no member does.
+
     A port whose listener may belong to a member whose descriptors were not seen is left out.
     """
-    place = place_of(view.launch.root) if place is None else place
-    tracks = {pid: track for pid, track in view.history.tracks.items() if place_of(pid) == place}
+    tracks = view.history.tracks
     owners = {
         fd.inode: pid
         for pid, track in tracks.items()
         for fd in (track.process.fds or {}).values()
         if fd.kind == "socket" and fd.inode
     }
-    all_seen = all(
-        track.process.fds for track in tracks.values() if track.gone is None and track.process.state not in "ZX"
-    )
-    roots = (view.launch.root, *(one.root for one in view.launch.nodes))
-    net_ns = next((tracks[pid].process.net_ns for pid in roots if pid in tracks), None)
-    found: dict[int, int | None] = {}
+    unseen = {
+        place_of(pid)
+        for pid, track in tracks.items()
+        if not track.process.fds and track.gone is None and track.process.state not in "ZX"
+    }
+    roots = [pid for pid in (view.launch.root, *(one.root for one in view.launch.nodes)) if pid in tracks]
+    spaces = {place_of(pid): tracks[pid].process.net_ns for pid in reversed(roots)}
+    found: dict[int, dict[int, int | None]] = {}
     for row in view.history.sockets:
-        port = port_of(row.local)
-        if port is None or row.state != "LISTEN" or not row.family.startswith("tcp"):
+        port = port_of(row.local) if row.state == "LISTEN" and row.family.startswith("tcp") else None
+        if port is None:
             continue
+        place = place_of_inode(row.inode)
+        net_ns = spaces.get(place)
         if row.inode in owners:
-            found[port] = owners[row.inode]
-        elif all_seen and None not in (row.net_ns, net_ns) and row.net_ns == net_ns:
-            found.setdefault(port, None)
+            found.setdefault(place, {})[port] = owners[row.inode]
+        elif place not in unseen and None not in (row.net_ns, net_ns) and row.net_ns == net_ns:
+            found.setdefault(place, {}).setdefault(port, None)
     return found

@@ -15,6 +15,7 @@ from ..model.sample import Thread
 from ..model.words import ROLES, Via
 from .holders import of_futex, of_gil
 from .links import Edge, Links, by_call, telling
+from .nodes import by_member
 from .tracks import Track
 from .view import Picture, View
 
@@ -29,23 +30,35 @@ class Scene:
     view: View
     pictures: Mapping[int, Picture]
     links: Links
-    _roles: dict[str, tuple[list[Picture], list[Picture]]] = field(default_factory=dict)
+    nodes: Mapping[int, int]  # member -> its node, in a launch over several
+    _roles: dict[tuple[str, int | None], tuple[list[Picture], list[Picture]]] = field(default_factory=dict)
 
-    def of_role(self, role: str) -> tuple[list[Picture], list[Picture]]:
+    def of_role(self, role: str, node: int | None = None) -> tuple[list[Picture], list[Picture]]:
         """Needed members of a role that do not idle (all of them when every one does), and those of them that are in no
-        collective."""
-        if role not in self._roles:
+        collective. `node`: only of that node, where it has any."""
+        if (role, node) not in self._roles:
             everyone = [one for one in self.pictures.values() if one.member.needed and one.member.role == role]
-            busy = [one for one in everyone if not one.idle]
-            absent = [one for one in busy if one.mechanism not in ("collective", "rendezvous")]
-            self._roles[role] = busy or everyone, absent
-        return self._roles[role]
+            groups: dict[int | None, list[Picture]] = {}
+            for one in everyone:
+                groups.setdefault(self.nodes.get(one.member.pid), []).append(one)
+            for key, group in groups.items():
+                self._roles[role, key] = _busy(group)
+            self._roles[role, None] = _busy(everyone)
+            self._roles.setdefault((role, node), self._roles[role, None])
+        return self._roles[role, node]
+
+
+def _busy(everyone: list[Picture]) -> tuple[list[Picture], list[Picture]]:
+    busy = [one for one in everyone if not one.idle]
+    return busy or everyone, [one for one in busy if one.mechanism not in ("collective", "rendezvous")]
 
 
 def edges_of(view: View, pictures: Sequence[Picture]) -> list[Edge]:
     """Edges that leave the thread of interest of each needed member and those inside its process that it leads to; then
     those of other threads that wait for a holder or in a plain call, which name objects but no culprit."""
-    scene = Scene(view, {one.member.pid: one for one in pictures}, Links(view.history, view.arch))
+    scene = Scene(
+        view, {one.member.pid: one for one in pictures}, Links(view.history, view.arch), by_member(view.launch)
+    )
     found: list[Edge] = []
     for one in pictures:
         if one.member.needed and one.mechanism not in ("dead", "stopped", "frozen", "traced", "idle", "computing"):
@@ -129,7 +142,7 @@ def _by_frames(scene: Scene, one: Picture) -> Iterator[Edge]:
             one, absent, via
         )  # nobody is missing from it: the operation itself is stuck, and nobody is waited for
     elif one.waits_for in ROLES:
-        busy, _ = scene.of_role(one.waits_for)
+        busy, _ = scene.of_role(one.waits_for, scene.nodes.get(one.member.pid))  # a launcher waits for its own node
         yield _to(one, busy, _via(one))
 
 

@@ -50,14 +50,14 @@ def later(phases: Sequence[PhaseSpec], one: Phase | None, other: Phase | None) -
     return one if ordinal(phases, one) >= ordinal(phases, other) else other
 
 
-def _is_above(pid: int, other: int, launch: Launch) -> bool:
-    seen = set()
-    while other in launch.members and other not in seen:
-        seen.add(other)
-        other = launch.members[other].ppid
-        if other == pid:
-            return True
-    return False
+def _above(pid: int, launch: Launch) -> list[int]:
+    """Its parent, that one's parent, and so on, up to the first that is no member."""
+    found: list[int] = []
+    at = pid
+    while at in launch.members and launch.members[at].ppid not in found:
+        at = launch.members[at].ppid
+        found.append(at)
+    return found
 
 
 def lift(
@@ -74,11 +74,14 @@ def lift(
     """
     spawned = ordinal(phases, "engine-init")
     raised = dict(found)
-    for pid, said in meanings.items():
-        for one in said:
-            if one.idle or one.phase is None or ordinal(phases, one.phase) <= spawned:
-                continue
-            for other, member in launch.members.items():
-                if member.role == one.waits_for and _is_above(pid, other, launch):
+    asking = {
+        pid: [one for one in said if not one.idle and one.phase is not None and ordinal(phases, one.phase) > spawned]
+        for pid, said in meanings.items()
+    }
+    asking = {pid: said for pid, said in asking.items() if said}
+    for other, member in launch.members.items() if asking else ():
+        for pid in _above(other, launch):
+            for one in asking.get(pid, ()):
+                if member.role == one.waits_for:
                     raised[other] = later(phases, raised.get(other), one.phase)
     return raised

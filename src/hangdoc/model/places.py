@@ -53,6 +53,11 @@ def packed_inode(place: int, number: int) -> int:
     return number | place << _INODE_BITS if number > 0 else number
 
 
+def place_of_inode(number: int) -> int:
+    """The place of the host that an inode belongs to."""
+    return max(number, 0) >> _INODE_BITS
+
+
 def own_inode(number: int) -> int:
     """The inode as its host knows it."""
     return number & (1 << _INODE_BITS) - 1 if number > 0 else number

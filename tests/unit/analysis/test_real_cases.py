@@ -43,6 +43,7 @@ PLANTED = {
     "sglang-child": (STUCK, "scheduler", "", ("child-wait",), ("weight-load", "distributed-init")),
     "sglang-two-nodes-locked": (("hung",), "scheduler", "TP1", ("lock-cycle",), ("kv-cache", "memory-profile")),
     "sglang-two-nodes-second-missing": (STUCK, "scheduler", "TP0", ("rendezvous",), ("distributed-init",)),
+    "sglang-two-nodes-no-route": (STUCK, "scheduler", "TP1", ("socket-connect",), ("distributed-init",)),
     "sglang-two-nodes-wrong-address": (STUCK, "scheduler", "TP1", ("socket-connect",), ("distributed-init",)),
     "sglang-second-node-missing": (STUCK, "scheduler", "TP0", ("rendezvous",), ("distributed-init",)),
 }  # fmt: skip
@@ -82,6 +83,7 @@ def test_what_was_planted_is_told_and_nobody_else_is_named(name: str, tmp_path: 
     [
         ("sglang-two-nodes-locked", "gpu02", "thread"),  # an AB-BA of rank 1, on the second host
         ("sglang-two-nodes-second-missing", "gpu01", "node rank 1"),  # its command was never given
+        ("sglang-two-nodes-no-route", "gpu02", "10.99.0.9:5000"),  # an address that is not routed
         ("sglang-two-nodes-wrong-address", "gpu02", "10.77.0.99:5000"),  # nobody has that address
     ],
 )
@@ -90,7 +92,13 @@ def test_of_two_hosts_the_right_one_is_named(name: str, host: str, object_: str,
     (one,) = report.culprits
     assert one.host == host
     assert object_ in (one.object or "")
-    assert all(row.pid < 1 << 22 for row in (*report.processes, *report.ranks))
+    assert all(pid < 1 << 22 for pid in [row.pid for row in report.processes] + [row.pid for row in report.ranks])
+
+
+def test_one_node_of_two_is_not_hung_for_waiting_in_its_loop(tmp_path: Path) -> None:
+    report = report_of("sglang-two-nodes-second-good", tmp_path)  # only the second host was looked at
+    assert report.verdict == "ready"
+    assert any("node rank 0" in reason for reason in report.reasons)
 
 
 @pytest.mark.parametrize("name", sorted(path.name.split(".")[0] for path in CASES.glob("*good*")))
