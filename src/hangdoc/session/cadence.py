@@ -174,6 +174,8 @@ class Cadence:
         last, since = self._stacks_at.get(pid, float("-inf")), self.still.get(pid)
         counted = max((at for channel, at in track.moved.items() if channel != "cpu"), default=track.first)
         quiet = now - counted > COUNTED_S
+        if now - last < STACKS_S - TICK_S / 2:
+            return False  # one that stops and goes on all the time is no reason for one at each stop
         if since is not None and last < since and now - since >= TICK_S:
             return True  # what was seen of it is from before it came to a stop
         main = track.threads.get(pid)
@@ -181,7 +183,7 @@ class Cadence:
         if since is not None and main is not None and main.not_run_since <= last and not spends:
             return now - last >= 2 * CALM_S  # it has not run since, so its stack is the same
         if (behind and (quiet or since is not None)) or (since is None and quiet):
-            return now - last >= STACKS_S - TICK_S / 2  # only its stacks tell on what it spends its time
+            return True  # only its stacks tell on what it spends its time
         return now - last >= CALM_S and since is not None
 
 

@@ -110,20 +110,28 @@ def test_a_signal_is_sent_on_once(tmp_path: Path, number: signal.Signals) -> Non
     assert counted.read_text() == f"{number.name}\n"
 
 
-def test_ctrl_c_at_a_terminal_reaches_it_once(tmp_path: Path) -> None:
-    counted, log = tmp_path / "counted", tmp_path / "log"
-    words = [*WATCH, "--log", str(log), "--", sys.executable, "-c", COUNTS, str(counted)]
+LAUNCHES = """
+import signal, subprocess, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+ranks = [subprocess.Popen([sys.executable, "-c", sys.argv[1], name]) for name in sys.argv[2:]]
+sys.exit(max(rank.wait() for rank in ranks))
+"""
+
+
+def test_ctrl_c_at_a_terminal_reaches_each_of_its_processes_once(tmp_path: Path) -> None:
+    counted, log = [tmp_path / "rank0", tmp_path / "rank1"], tmp_path / "log"
+    words = [*WATCH, "--log", str(log), "--", sys.executable, "-c", LAUNCHES, COUNTS, *map(str, counted)]
     pid, terminal = pty.fork()
     if pid == 0:
         os.execvpe(words[0], words, environment(TERM="xterm"))
     try:
-        assert until(lambda: log.exists() and "counting" in log.read_text())
+        assert until(lambda: log.exists() and log.read_text().count("counting") == 2)
         os.write(terminal, b"\x03")
         _, status = _collect(pid, terminal)
     finally:
         kill([pid])
     assert os.waitstatus_to_exitcode(status) == 3
-    assert counted.read_text() == "SIGINT\n"
+    assert [one.read_text() for one in counted] == ["SIGINT\n", "SIGINT\n"]
 
 
 def _collect(pid: int, terminal: int) -> tuple[bytes, int]:

@@ -110,6 +110,12 @@ def test_what_its_calls_wait_for_is_read_once_its_main_thread_has_not_run_for_a_
     assert hand.fresh == (A,)
 
 
+def test_who_stops_and_goes_on_all_the_time_gets_no_stack_at_each_stop() -> None:
+    hand = Hand()
+    plans = [hand.second(counted=(B,) if number % 3 else (A, B)) for number in range(60)]
+    assert 3 <= sum(A in plan.stack_pids for plan in plans) <= 60 / STACKS_S
+
+
 def test_cpu_time_that_no_counter_explains_gets_three_stacks_within_the_window_of_judging() -> None:
     hand = Hand()
     looks = [number for number in range(40) if A in hand.second(busy=(A,), counted=(B,)).stack_pids]
