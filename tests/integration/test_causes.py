@@ -175,7 +175,8 @@ def test_a_port_that_another_server_has(start: Start) -> None:
     holder = subprocess.Popen([sys.executable, "-c", code])
     try:
         time.sleep(0.5)
-        launch = start("import time; time.sleep(600)", "--port", str(port))
+        said = f"HTTP server at {port} is not available in 30 seconds"
+        launch = start(f"print({said!r})\nimport time; time.sleep(600)", "--port", str(port))
         cause = first(look(launch))
         assert cause["id"] == "port-taken"
         assert f"sport = :{port}" in cause["next"][0]
@@ -223,7 +224,8 @@ def test_a_node_that_nobody_started(start: Start) -> None:
     code = f"from torch.distributed.distributed_c10d import init_process_group as join\njoin({port})"
     words = ("--nnodes", "2", "--node-rank", "0", "--tp", "2", "--dist-init-addr", f"127.0.0.1:{port}")
     report = look(start(code, *words, modules=STORE))
-    assert first(report)["id"] == "peer-not-joined"
+    cause = next(one for one in report["causes"] if one["id"] == "peer-not-joined")
+    assert cause["confidence"] == "likely"
 
 
 def _cgroup(controller: str) -> Path:
@@ -328,3 +330,24 @@ def test_a_warm_up_through_a_proxy(start: Start, exceptions: str, found: bool) -
         modules = {"sglang/srt/entrypoints/http_server.py": WARMUP}
         report = look(start(code, modules=modules, env=env))
     assert ("warmup-through-proxy" in ids(report)) is found
+
+
+def test_ranks_that_an_earlier_launcher_left(start: Start, tmp_path: Path) -> None:
+    port = free_port()
+    rank = tmp_path / "rank.py"
+    rank.write_text(f"import socket, time\ns = socket.create_server(('127.0.0.1', {port}))\ntime.sleep(600)")
+    # Its parent ends at once, so that it has none that is a launcher.
+    spawn = (
+        "import subprocess, sys; null = subprocess.DEVNULL; print(subprocess.Popen(['sglang::scheduler_TP0', sys.argv[1]],"
+        " executable=sys.executable, stdin=null, stdout=null, stderr=null).pid)"
+    )
+    done = subprocess.run([sys.executable, "-c", spawn, str(rank)], capture_output=True, text=True, check=True)
+    orphan = int(done.stdout)
+    try:
+        time.sleep(0.5)
+        report = look(start("import time; time.sleep(600)", "--port", str(port)))
+        assert "earlier-launch-left-over" in ids(report), (report["verdict"], report["ports"], report["undecided"])
+        cause = next(one for one in report["causes"] if one["id"] == "earlier-launch-left-over")
+        assert any(str(orphan) in told for told in cause["evidence"])
+    finally:
+        os.kill(orphan, signal.SIGKILL)

@@ -100,7 +100,8 @@ class Diagnosis:
         if self.history.launch is not None and PAUSING & set(sample.probes):
             self.history.attach(sample)
             return
-        found = launches.launch_of(self.root, launches.find(sample, self._profiles), sample)
+        every = launches.find(sample, self._profiles)
+        found = launches.launch_of(self.root, every, sample)
         if found is None:
             found = self.history.launch or launches.unknown_launch(self.root, sample)
         if found is None:
@@ -112,6 +113,8 @@ class Diagnosis:
         if self._logbook is None:
             self._logbook = self._new_logbook(found)
         self.history.add(sample, found)
+        if "scan" in sample.probes:
+            self.history.others = tuple(one for one in every if one is not found and one.root not in found.members)
         launch = self.history.launch or found
         self._logbook.add(sample, launch, launch.version)
         ids = tuple(spec.id for spec in self.order())

@@ -37,6 +37,7 @@ class History:
     def __init__(self) -> None:
         self.launch: Launch | None = None
         self.tracks: dict[int, Track] = {}
+        self.others: tuple[Launch, ...] | None = None  # other launches on its hosts, as the last scan showed them
         self.samples = 0
         self.first: Sample | None = None
         self.last: Sample | None = None

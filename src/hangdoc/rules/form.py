@@ -85,6 +85,7 @@ class KnownCause(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     verdicts: tuple[Verdict, ...] = STUCK  # under which it is looked for
     versions: str = ""  # of the engine, that are affected: ">=0.4,<0.5.10"; empty: all, or not known
     confidence: Certainty = "likely"  # the most that it may claim
+    generic: bool = False  # it says what a process does rather than why: specific causes come before it
     explains: tuple[str, ...] = ()  # causes whose symptoms it accounts for
     note: str = ""  # on versions, on the grade of its sources
 

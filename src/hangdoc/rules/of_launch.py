@@ -11,9 +11,11 @@ from ..analysis.logbook import Logbook
 from ..analysis.nodes import away
 from ..analysis.ports import listeners
 from ..engines.argv import number
+from ..model.places import own
 from .gather import Looked
 from .values import Missing, Seen
 
+_LAUNCHERS = ("launcher", "api-server", "dp-controller")
 _TEXTS = 64  # values of one set
 
 
@@ -217,6 +219,23 @@ def _victims(c: Looked, _: str) -> Any:
     return sum(1 for one in c.pictures if one.member.needed and one.victim)
 
 
+def _others(c: Looked, _: str) -> Any:
+    others = c.view.history.others
+    if others is None:
+        return c.missing("processes", reason="the host's other processes were not listed")
+    return tuple(
+        f"{one.engine} (process {own(one.root)}" + (f", port {one.port})" if one.port else ")") for one in others
+    )
+
+
+def _orphans(c: Looked, _: str) -> Any:
+    others = c.view.history.others
+    if others is None:
+        return c.missing("processes", reason="the host's other processes were not listed")
+    left = [one for one in others if not any(member.role in _LAUNCHERS for member in one.members.values())]
+    return tuple(member.who for one in left for _, member in sorted(one.members.items()) if member.needed)[:_TEXTS]
+
+
 def _overdue(c: Looked, _: str) -> Any:
     behind = c.judgement.behind
     late = compare.lateness(c.view, behind) if behind else None
@@ -303,6 +322,7 @@ GETTERS = {
     "node_rank": _node_rank, "nodes_missing": _nodes_missing, "never_came": _never_came, "meeting_place": _meeting,
     "ranks_expected": _expected, "ranks_seen": _seen, "programs": _programs,
     "bars": _bars, "bar_share": _bar_share, "ranks_apart": _apart, "victim_count": _victims,
+    "other_launches": _others, "orphans": _orphans,
     "overdue": _overdue, "missing_lines": _missing_lines, "ring_full": _ring_full, "connecting": _connecting,
     "remote_peers": _remote_peers, "oom": _oom,
 }  # fmt: skip

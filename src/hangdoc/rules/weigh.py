@@ -46,9 +46,9 @@ class Weighed:
         return self.cause.confidence
 
     def rank(self) -> tuple[Any, ...]:
-        """Sorts the surest and most specific first."""
+        """Sorts the surest and most specific first, those that only say what a process does after the others as sure."""
         told = len({one.key() for one in self.answer.held if one.truth and not _gate_fact(one)})
-        return _ORDER[self.confidence], -len(self.signals), -told, self.cause.id
+        return _ORDER[self.confidence], self.cause.generic, -len(self.signals), -told, self.cause.id
 
 
 def _gate_fact(one: Held) -> bool:

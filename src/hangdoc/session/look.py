@@ -24,6 +24,7 @@ SLOW_EVERY_S = (
     5.0  # sockets, descriptors, host facts and health: at most once in 5 s (SGLang's health check runs a token)
 )
 _GLANCE_S = 2.5  # for many quick looks at what a loop does
+_OTHERS = 256  # processes of other launches that a case keeps
 _GLANCED = 8  # members that are looked at so
 _ALWAYS = ("processes", "threads", "logs")
 _SLOWLY = ("fds", "sockets", "host")
@@ -184,6 +185,8 @@ class Look:
         # With what was named, whatever it is: in the sample in which an engine turns up below it, it shows whose that is.
         mine = {*launch.members, *launch.wrappers, self.launch.root}
         mine.update(ancestors(launch.root, sample.processes))
+        others_here = self.diagnosis.history.others if "scan" in sample.probes else None
+        mine.update([pid for one in others_here or () for pid in one.members][:_OTHERS])
         trimmed = replace(sample, processes={pid: one for pid, one in sample.processes.items() if pid in mine})
         try:
             self.case.add(trimmed)

@@ -19,12 +19,14 @@ from hangdoc.cli.readable import unread
 from hangdoc.model.report import Report
 from hangdoc.model.sample import Sample
 from hangdoc.rules import load, of_launch
+from hangdoc.rules.conditions import fits
 from hangdoc.rules.examples import Told, failures, world_of
 from hangdoc.rules.fact import PROBES
 from hangdoc.rules.facts import FACTS
 from hangdoc.rules.form import KnownCause
-from hangdoc.rules.known import HOST, MEMBER, Known
-from hangdoc.rules.values import Who
+from hangdoc.rules.gather import Looked
+from hangdoc.rules.known import HOST, MEMBER, Known, gathered
+from hangdoc.rules.values import Seen, Who
 from hangdoc.rules.weigh import weigh
 from hangdoc.session import casefile
 
@@ -71,6 +73,26 @@ def report_of(path: Path, without: Callable[[Sample], Sample] = lambda one: one)
     for sample in samples:
         diagnosis.add(without(sample))
     return diagnosis.report("0", mode="case")
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda one: one.name.split(".")[0])
+def test_every_fact_of_a_real_launch_is_of_its_kind_or_missing(path: Path) -> None:
+    root, samples = samples_of(path)
+    diagnosis = Diagnosis(root)
+    for sample in samples:
+        diagnosis.add(sample)
+    view, pictures, edges = diagnosis._seen()
+    assert view is not None
+    world = gathered(Looked(view, pictures, edges, diagnosis._judged(view, pictures, edges, ended=True)))
+    subjects = {"launch": [world.launch], "host": world.hosts, "member": [one.subject for one in world.members]}
+    seen = 0
+    for fact in FACTS.values():
+        for subject in subjects[fact.scope]:
+            found = subject.get(fact.name, "any" if fact.named else "")
+            if isinstance(found, Seen) and found.value is not None:
+                seen += 1
+                assert fact.kind == "lines" or fits(fact.kind, found.value), (fact.name, found.value)
+    assert seen > 50
 
 
 @pytest.mark.parametrize("path", [one for one in CASES if "good" in one.name], ids=lambda one: one.name.split(".")[0])
