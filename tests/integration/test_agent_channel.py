@@ -20,6 +20,7 @@ from hangdoc.hosts.local import CommandChannel, LocalChannel
 from hangdoc.model.ask import Ask
 from hangdoc.model.sample import Sample
 from hangdoc.probes import processes
+from hangdoc.session import casefile
 
 SOURCES = str(Path(processes.__file__).parents[2])
 STATE = ("processes", "threads", "fds", "environ")
@@ -147,10 +148,17 @@ def test_an_older_python_is_refused_in_words(python: str, patch: str) -> None:
     assert b"Python 3." in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("python", SUPPORTED)
-def test_the_dumped_file_prints_a_sample(python: str, tmp_path: Path) -> None:
-    file = tmp_path / "agent.pyz"
+def test_the_dumped_file_prints_a_case(python: str, tmp_path: Path) -> None:
+    file, case = tmp_path / "agent.pyz", tmp_path / "host.case"
     file.write_bytes(bundle.dump())
-    done = subprocess.run([python, "-I", "-S", file, str(os.getpid())], capture_output=True, timeout=60, check=True)
-    assert convert(json.loads(done.stdout), Sample).processes[os.getpid()].threads
+    with case.open("wb") as sink:
+        subprocess.run([python, "-I", "-S", file, str(os.getpid())], stdout=sink, timeout=90, check=True)
+    header, samples = casefile.read(case)
+    assert (header.root, header.host) == (os.getpid(), os.uname().nodename)
+    first, *looks = samples
+    assert "scan" in first.probes
+    assert looks[-1].mono - looks[0].mono > 5
+    assert all(one.processes[os.getpid()].threads for one in looks)
     assert subprocess.run([python, file, "--help"], capture_output=True, timeout=60, check=False).returncode == 2

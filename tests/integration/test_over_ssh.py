@@ -70,6 +70,16 @@ def test_watch_ends_with_the_hang_and_a_case_travels(hung: Site, tmp_path: Path)
     assert again["culprits"] == report["culprits"]
 
 
+@pytest.mark.slow
+def test_the_agent_that_was_run_by_hand_gives_a_case(hung: Site, tmp_path: Path) -> None:
+    agent, case = tmp_path / "agent.pyz", tmp_path / "gpu01.case"
+    assert hangdoc(hung, "agent", "--dump", agent).returncode == 0
+    case.write_text(hung.run(hung.hosts[0], "python3", agent))
+    report = told(hangdoc(hung, "diagnose", case, "--json"), 1)
+    (culprit,) = report["culprits"]
+    assert (report["verdict"], culprit["host"], culprit["rank"]) == ("hung", "gpu01", "TP1")
+
+
 def test_a_host_without_a_launch_says_so(hung: Site) -> None:
     done = hangdoc(hung, "diagnose", "gpu02")
     assert (done.returncode, "no vLLM or SGLang launch" in done.stderr) == (2, True)

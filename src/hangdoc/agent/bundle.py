@@ -16,7 +16,7 @@ _MAIN = """\
 import sys
 if sys.version_info < (3, 8):
     sys.exit("hangdoc's agent needs Python 3.8 or newer, this is %d.%d" % sys.version_info[:2])
-from hangdoc.agent.main import once
+from hangdoc.agent.once import once
 sys.exit(once(sys.argv[1:]))
 """
 
@@ -68,5 +68,5 @@ def build_here() -> bytes:
 
 
 def dump() -> bytes:
-    """The same zip with a `__main__`: `python3 FILE [PID…]` prints one sample."""
+    """The same zip with a `__main__`: `python3 FILE [PID…]` prints a case."""
     return pack({**sources(), "__main__.py": _MAIN.encode()})

@@ -14,11 +14,10 @@ import os
 import platform
 import signal
 import sys
-from typing import Any, Callable, Dict, Iterator, List, Optional, Set
+from typing import Any, Callable, Dict, Iterator, Optional, Set
 
 from .. import __version__
 from ..model.ask import Ask
-from ..probes import DEEP, PROBES
 from . import wire
 from .frames import framed
 from .isolate import Hangup, Nursery
@@ -122,18 +121,4 @@ def serve() -> int:
             _send(out, answer)
     except BrokenPipeError:
         return 0
-    return 0
-
-
-def once(arguments: List[str]) -> int:
-    """Print one full sample of a scan and of the processes named by pid, as JSON (`python3 FILE [PID…]`)."""
-    if not all(one.isdigit() for one in arguments):
-        sys.stderr.write("usage: python3 FILE [PID...]: one sample of all processes, in full of those named, as JSON\n")
-        return 2
-    probes = tuple(name for name in PROBES if name not in ("health", *DEEP))
-    if not arguments:
-        probes = ("scan", "host")
-    ticker = Ticker(Nursery(needed_fds()))
-    sample = ticker.answer(Ask(id=1, probes=probes, pids=tuple(int(one) for one in arguments), deadline_s=10.0))
-    sys.stdout.write(json.dumps(sample, indent=1) + "\n")
     return 0

@@ -24,5 +24,8 @@ def command(
         dump.write_bytes(content)
     except OSError as error:
         raise exits.Stop(f"cannot write {dump}: {error.strerror}") from error
-    screen.write(f"{dump}: {len(content):,} bytes; unzip -l {dump} lists the sources in it\n")
+    screen.write(
+        f"{dump}: {len(content):,} bytes; unzip -l {dump} lists the sources in it\n"
+        f"on a host: python3 {dump.name} [PID] > HOST.case    here: hangdoc diagnose HOST.case\n"
+    )
     return exits.OK

@@ -9,15 +9,19 @@ from __future__ import annotations
 import configparser
 import contextlib
 import ipaddress
+import json
 import math
 import os
 import re
+import select
 import signal
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 MOST = 4096  # hosts of one command
+_ANSWER = 4 << 20  # bytes of all names of a group
 _GROUPS_S = 10.0  # for the commands of a group configuration
 _WORD = re.compile(r"[A-Za-z0-9._:%/@,\[\]-]{1,4096}\Z")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*\Z")
@@ -109,14 +113,17 @@ def _node_set(text: str) -> list[str]:
     from ClusterShell.RangeSet import RangeSetException  # noqa: PLC0415
 
     try:
-        with _limited():
-            return [str(name) for name in NodeSet(text, resolver=_resolver())]
-    except (NodeSetException, RangeSetException, GroupSourceError, GroupResolverError, configparser.Error) as error:
-        hint = ""
         if "@" in text:
-            hint = f"groups are read from {' and '.join(map(str, group_files())) or 'no file'}; see docs/hosts.md"
+            return _elsewhere(lambda: [str(name) for name in NodeSet(text, resolver=_resolver())])
+        return [str(name) for name in NodeSet(text, resolver=_resolver())]
+    except (NodeSetException, RangeSetException, GroupSourceError, GroupResolverError, configparser.Error) as error:
         wrong = f"no group source {error}" if isinstance(error, GroupResolverError) else str(error)
-        raise BadName(f"{text!r} is no node set: {wrong or type(error).__name__}", hint) from None
+        raise BadName(f"{text!r} is no node set: {wrong or type(error).__name__}", _where_from(text)) from None
+
+
+def _where_from(text: str) -> str:
+    files = " and ".join(map(str, group_files())) or "no file"
+    return f"groups are read from {files}; see docs/hosts.md" if "@" in text else ""
 
 
 def group_files() -> list[Path]:
@@ -138,17 +145,41 @@ def _resolver() -> Any:
     )
 
 
-@contextlib.contextmanager
-def _limited() -> Iterator[None]:
-    """A group configuration may run commands, which may hang."""
-
-    def late(*_: object) -> None:
-        raise BadName(f"the group configuration did not answer within {_GROUPS_S:.0f} s", "see docs/hosts.md")
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, _GROUPS_S)
+def _elsewhere(find: Callable[[], list[str]]) -> list[str]:
+    """What `find` gives, in a process and session of its own: a group configuration runs commands, which may hang."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setsid()
+            os.close(reading)
+            try:
+                answer: dict[str, object] = {"names": find()}
+            except Exception as error:  # told by whoever asked
+                answer = {"wrong": str(error) or type(error).__name__}
+            with os.fdopen(writing, "wb") as pipe:
+                pipe.write(json.dumps(answer).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    raw, end = b"", time.monotonic() + _GROUPS_S
     try:
-        yield
+        while select.select([reading], [], [], max(0.0, end - time.monotonic()))[0]:
+            part = os.read(reading, 1 << 16)
+            raw += part
+            if not part or len(raw) > _ANSWER:
+                break
+        else:
+            raise BadName(f"the group configuration did not answer within {_GROUPS_S:.0f} s", _where_from("@"))
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        os.close(reading)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    try:
+        answer = json.loads(raw)
+    except ValueError:
+        answer = {"wrong": "no answer"}
+    if "names" not in answer:
+        raise BadName(f"that group is not known: {answer['wrong']}", _where_from("@"))
+    return list(answer["names"])  # type: ignore[call-overload,no-any-return]

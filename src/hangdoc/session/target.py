@@ -86,6 +86,18 @@ def choose(channel: Channel, sample: Sample, pid: int | None) -> Launch:
     return found[0]
 
 
+def only(sample: Sample) -> Launch:
+    """The launch in a scan that nobody can ask further. Raises NoLaunch."""
+    found = find(sample)
+    if not found:
+        raise NoLaunch(
+            "it shows no vLLM or SGLang launch", "name a process of it: python3 FILE PID, where the agent ran"
+        )
+    if len(found) > 1:
+        raise SeveralLaunches(found)
+    return found[0]
+
+
 def ready_roots(channel: Channel, found: Sequence[Launch]) -> set[int]:
     """Roots of the launches whose health path answers 200 now. The same port may be another one in another container."""
     profiles = load.profiles()
