@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from causing import cgroup, start
 from sshosts import Site, site
+
+__all__ = ["cgroup", "hosts_of", "start", "two_hosts"]
 
 
 @pytest.fixture

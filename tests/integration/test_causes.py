@@ -4,7 +4,6 @@ near miss is not. The engine and the libraries are a few lines each under the re
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -13,89 +12,13 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from causing import Start, first, free_port, ids, look, write_first
 
 pytestmark = pytest.mark.slow
-
-ROOT_ARGS = ("--model-path", "/models/tiny", "--host", "127.0.0.1")
-Start = Callable[..., subprocess.Popen[bytes]]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts `python -m sglang.launch_server`, which reads its arguments and there runs the code given; `modules` are further
-    files below site-packages."""
-    started: list[subprocess.Popen[bytes]] = []
-
-    def launch(
-        code: str, *words: str, modules: dict[str, str] | None = None, env: dict[str, str] | None = None, **options: Any
-    ) -> subprocess.Popen[bytes]:
-        site = tmp_path / "lib" / "python3" / "site-packages"
-        server = {
-            "sglang/launch_server.py": "from sglang.srt.server_args import prepare_server_args\nprepare_server_args()",
-            "sglang/srt/server_args.py": "def prepare_server_args():\n"
-            + textwrap.indent(textwrap.dedent(code), "    "),
-        }
-        for name, text in {**server, **(modules or {})}.items():
-            file = site / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            for folder in file.parents:
-                if folder == site:
-                    break
-                (folder / "__init__.py").touch()
-            file.write_text(textwrap.dedent(text))
-        clean = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
-        with (tmp_path / "server.log").open("ab") as log:
-            outputs = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT, **options}
-            started.append(
-                subprocess.Popen(
-                    [sys.executable, "-m", "sglang.launch_server", *ROOT_ARGS, *words],
-                    env={**clean, "PYTHONPATH": str(site), "PYTHONUNBUFFERED": "1", **(env or {})},
-                    cwd=tmp_path,
-                    start_new_session=True,
-                    **outputs,
-                )
-            )
-        return started[-1]
-
-    yield launch
-    for one in started:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(one.pid, signal.SIGKILL)
-        one.wait()
-        for pipe in (one.stdin, one.stdout):
-            if pipe is not None:
-                pipe.close()
-
-
-def look(process: subprocess.Popen[bytes], *words: str) -> dict[str, Any]:
-    """The report on a launch."""
-    command = [sys.executable, "-m", "hangdoc", "diagnose", str(process.pid), "--json", "--baseline", "none", *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
-    report: dict[str, Any] = json.loads(done.stdout)
-    return report
-
-
-def ids(report: dict[str, Any]) -> list[str]:
-    return [one["id"] for one in report["causes"]]
-
-
-def first(report: dict[str, Any]) -> dict[str, Any]:
-    assert report["causes"], (report["verdict"], report["summary"], report["undecided"])
-    cause: dict[str, Any] = report["causes"][0]
-    return cause
-
 
 BATON = {
     "torch/utils/file_baton.py": """
@@ -228,57 +151,13 @@ def test_a_node_that_nobody_started(start: Start) -> None:
     assert cause["confidence"] == "likely"
 
 
-def _cgroup(controller: str) -> Path:
-    """A new cgroup, of v1's `controller` or of v2; the test is skipped where none can be made."""
-    base = Path("/sys/fs/cgroup")
-    if not (base / "cgroup.controllers").exists():
-        base /= controller
-    folder = base / f"hangdoc-test-{controller}-{os.getpid()}"
-    if not (base / "cgroup.procs").exists():
-        pytest.skip(f"no cgroups of {controller} here")
-    try:
-        folder.mkdir()
-    except OSError as error:
-        pytest.skip(f"no cgroup can be made here: {error.strerror}")
-    return folder
-
-
-def _write(folder: Path, *names: tuple[str, str]) -> None:
-    """Write into the first of these files that is there."""
-    name, text = next((name, text) for name, text in names if (folder / name).exists())
-    (folder / name).write_text(text)
-
-
-@pytest.fixture
-def cgroup() -> Iterator[Callable[[str], Path]]:
-    """Makes cgroups, and ends what is in them and removes them."""
-    made: list[Path] = []
-
-    def make(controller: str) -> Path:
-        made.append(_cgroup(controller))
-        return made[-1]
-
-    yield make
-    for folder in made:
-        with contextlib.suppress(StopIteration):
-            _write(folder, ("cgroup.freeze", "0"), ("freezer.state", "THAWED"))
-        for _ in range(100):
-            with contextlib.suppress(OSError):
-                folder.rmdir()
-                break
-            for pid in (folder / "cgroup.procs").read_text().split():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(int(pid), signal.SIGKILL)
-            time.sleep(0.05)
-
-
 @pytest.mark.root
 def test_a_paused_container(start: Start, cgroup: Callable[[str], Path]) -> None:
     group = cgroup("freezer")
     launch = start("import time; time.sleep(600)")
     time.sleep(0.3)
     (group / "cgroup.procs").write_text(str(launch.pid))
-    _write(group, ("cgroup.freeze", "1"), ("freezer.state", "FROZEN"))
+    write_first(group, ("cgroup.freeze", "1"), ("freezer.state", "FROZEN"))
     cause = first(look(launch))
     assert (cause["id"], cause["confidence"]) == ("cgroup-frozen", "certain")
 
@@ -295,9 +174,9 @@ while True:
 @pytest.mark.root
 def test_a_rank_that_the_kernel_killed_for_memory(start: Start, cgroup: Callable[[str], Path], tmp_path: Path) -> None:
     group = cgroup("memory")
-    _write(group, ("memory.max", str(96 << 20)), ("memory.limit_in_bytes", str(96 << 20)))
+    write_first(group, ("memory.max", str(96 << 20)), ("memory.limit_in_bytes", str(96 << 20)))
     with contextlib.suppress(StopIteration):
-        _write(group, ("memory.swap.max", "0"))
+        write_first(group, ("memory.swap.max", "0"))
     (tmp_path / "eater.py").write_text(EATER)
     code = f"""
         import subprocess, sys, time

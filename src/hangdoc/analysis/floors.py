@@ -8,6 +8,7 @@ in each of 13 threads, ZMQ's and tqdm's threads wake by themselves; all processe
 from __future__ import annotations
 
 CPU = 0.02  # CPU seconds per second of one process: two ticks. Below, it only idles.
+COMPILER = 0.1  # CPU seconds per second of a compiler that is at work
 READ = 4096  # bytes per second from storage or by large reads
 LARGE_READ = 512  # mean bytes per read call: below, reads are wake-ups (an eventfd moves 8 bytes), not data
 MEMORY = 1 << 20  # bytes by which resident memory must have grown

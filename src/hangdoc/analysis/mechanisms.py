@@ -51,7 +51,7 @@ def halted(view: View, track: Track, base: Picture) -> Picture | None:
     if cgroup is not None and cgroup.frozen:
         return replace(base, mechanism="frozen", detail=f"its cgroup {process.cgroup} is frozen", moving=False,
                        definite=True, object=process.cgroup, since_s=since)  # fmt: skip
-    if process.state == "t" or process.tracer:
+    if process.state == "t":  # one that strace follows has a tracer, too, and runs
         return replace(base, mechanism="traced", detail=f"a debugger (process {own(process.tracer or 0) or '?'}) holds it",
                        moving=False,
                        object=f"process {own(process.tracer)}" if process.tracer else None, since_s=since)  # fmt: skip

@@ -144,6 +144,11 @@ def _merge(seen: Rank, placed: Rank) -> Rank:
     return seen if seen != Rank() else placed
 
 
+def _borrowed(process: Process, parent: Process) -> bool:
+    """Whether a child still lives in its parent's memory: vfork keeps the parent in state D until another program is loaded."""
+    return parent.state == "D" and process.cmdline == parent.cmdline
+
+
 def _children_roles(
     parent: Member, pids: Sequence[int], processes: Mapping[int, Process], profile: Profile, args: Mapping[str, str]
 ) -> dict[int, tuple[Role, Rank]]:
@@ -164,6 +169,9 @@ def _children_roles(
             continue
         if not named and (role := _by_command(process, profile)):
             found[pid] = role, Rank()
+            continue
+        if not named and _borrowed(process, processes[parent.pid]):
+            found[pid] = "helper", Rank()
             continue
         if not named and not _is_worker_like(process, processes[parent.pid]):
             found[pid] = "helper", Rank()

@@ -74,7 +74,7 @@ HOOKED = (HOOK, *INIT)  # foreign code on a known road: neither a wait nor idle
         ("disk-read", {"thread": replace(call(0, 3, state="D"), wchan="folio_wait_bit_common"), "state": "D"}),
         ("lock-wait", {"thread": futex(None)}),
         ("gil-held", {"thread": call(230, 1, 1), "gil": True}),
-        ("traced", {"tracer": 999}),
+        ("traced", {"tracer": 999, "state": "t"}),
     ],
 )  # fmt: skip
 def test_a_rank_in_a_plain_call_is_suspected_and_nobody_else(mechanism: str, bend: dict[str, Any]) -> None:

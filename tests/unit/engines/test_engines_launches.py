@@ -344,3 +344,12 @@ def test_every_process_is_in_at_most_one_launch_even_in_impossible_trees(
     for one in launches:
         assert one.root in one.members
         assert launch_of(one.root, launches, found) == one
+
+
+def test_a_child_that_has_not_loaded_its_program_is_no_rank() -> None:
+    """vfork: the child shows its parent's command line, and the parent is in state D until it loads another program."""
+    words = "python -m sglang.launch_server --model-path m"
+    held = sample(process(1, 0, words, state="D"), process(2, 1, words))
+    forked = sample(process(1, 0, words, state="S"), process(2, 1, words))
+    assert roles(find(held)[0]) == {1: "launcher", 2: "helper"}
+    assert roles(find(forked)[0]) == {1: "launcher", 2: "scheduler"}
