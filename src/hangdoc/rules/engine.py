@@ -46,10 +46,17 @@ class Held:
 class Lack:
     """A fact that was missing."""
 
-    fact: Fact
+    fact: Fact | None  # None: whoever has the facts was missing
     name: str
     subject: str
     missing: Missing
+
+    @property
+    def what(self) -> str:
+        """How a sentence names it."""
+        if self.fact is None:
+            return self.subject
+        return f"{self.fact.said} {self.name}".strip() + (f" of {self.subject}" if self.subject else "")
 
 
 @dataclass(frozen=True)
@@ -103,9 +110,8 @@ def _not(answer: Answer) -> Answer:
     return replace(answer, truth=None if answer.truth is None else not answer.truth)
 
 
-def _nobody(who: str, why: str) -> Answer:
-    lack = Lack(FACTS["role"], "", who, Missing("judged", why, PROBES["judged"]))
-    return Answer(None, (), (lack,))
+def _nobody(who: str, why: str, fix: str = "") -> Answer:
+    return Answer(None, (), (Lack(None, "", who, Missing("judged", why, fix or PROBES["judged"])),))
 
 
 def _members(chosen: Callable[[Who], bool], who: str, *, every: bool = False) -> Callable[[Condition, World], Answer]:
@@ -115,7 +121,7 @@ def _members(chosen: Callable[[Who], bool], who: str, *, every: bool = False) ->
             return _nobody(who, f"no {who} is known")
         found = _all(answers) if every else _any(answers)
         if found.truth is every and not world.complete and who == "rank":  # those that were not seen may differ
-            return _nobody("rank", "some ranks are on hosts that were not looked at")
+            return _nobody("every rank", "some ranks are on hosts that were not looked at", "name those hosts, too")
         return found
 
     return over

@@ -160,7 +160,7 @@ def _sentence(one: Held) -> str:
     if one.fact.kind == "lines":
         return f"{who}{what}: {one.value.strip()[:_SAID]}" if one.truth else f"{who}no such line in {what}"
     if not one.truth and one.value in ((), None) and not one.fact.named:
-        return f"{who}no such {what}"
+        return f"{who}{what}: nothing of the kind"
     return f"{who}{what}{'' if one.value is True else f': {_value(one)}'}"
 
 
@@ -175,7 +175,7 @@ def _value(one: Held) -> str:
     if one.fact.kind == "seconds":
         return f"{value:.0f} s"
     if isinstance(value, tuple | list):
-        return ", ".join(str(each)[:_SAID] for each in value)
+        return ", ".join(str(each)[:_SAID] for each in value) or "none"
     return str(value)[:_SAID]
 
 
@@ -183,9 +183,8 @@ def lacks_words(lacks: Iterable[Lack]) -> list[str]:
     """The facts that were missing, by reason and cure, one sentence each."""
     by_cure: dict[tuple[str, str, str], list[str]] = {}
     for one in lacks:
-        what = f"{one.fact.said} {one.name}".strip() + (f" of {one.subject}" if one.subject else "")
         key = one.missing.probe, one.missing.reason, one.missing.fix
-        by_cure.setdefault(key, []).append(what)
+        by_cure.setdefault(key, []).append(one.what)
     sentences = []
     for (probe, reason, fix), names in by_cure.items():
         listed = list(dict.fromkeys(names))

@@ -24,6 +24,8 @@ _BY_ITSELF = frozenset(
     ("dead", "stopped", "frozen", "traced", "uninterruptible", "pipe-write", "terminal-read", "file-lock", "fifo-open")
 )
 
+_SLEEPS = ("sleep", "sleep-loop")
+
 
 @dataclass(frozen=True)
 class OfMember:
@@ -77,6 +79,8 @@ def _mechanism(c: OfMember, _: str) -> Any:
         return c.missing("threads")
     if one.stack is None and one.mechanism not in _BY_ITSELF:
         return c.missing("stacks")
+    if one.mechanism in _SLEEPS and c.looked.view.launch.nodes_wanted > 1 and not c.looked.view.history.sockets:
+        return c.missing("sockets")  # between two tries to connect to another node it sleeps, too
     return one.mechanism
 
 

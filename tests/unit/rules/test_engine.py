@@ -123,7 +123,7 @@ def test_a_set_is_told_by_the_part_that_met_the_matcher() -> None:
 
 def test_what_is_missing_is_named_with_its_probe() -> None:
     (lack,) = evaluate(Condition(culprit=Condition(fact="innermost", matches="x")), world({}, {})).lacks
-    assert (lack.fact.name, lack.fact.probe, lack.subject) == ("innermost", "stacks", "m0")
+    assert (lack.what, lack.missing.probe) == ("innermost frame of m0", "stacks")
 
 
 FACTS: dict[str, Any] = {"listening": True, "port_taken": False, "port": 3, "programs": ["a"], "log": ["one line"]}
