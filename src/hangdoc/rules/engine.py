@@ -24,6 +24,7 @@ _FEW = 4  # texts of a set that are searched one by one
 _ANCHORED = re.compile(
     r"\\[Az]|\(\?[a-zA-Z]"
 )  # patterns that mean something else in several lines, or set flags of their own
+_CULPRITS = 8  # culprits that a condition is asked of: they are culprits together because their pictures are the same
 _SHOWN = 3  # values of a set that a sentence names
 
 
@@ -69,8 +70,18 @@ class Answer:
 
 
 def evaluate(condition: Condition, world: World) -> Answer:
-    """The answer for a whole launch."""
-    return _node(condition, world.launch, world)
+    """The answer for a whole launch. Every `culprit:` in a condition means the same one: it is asked for each in turn."""
+    culprits = [one for one in world.members if one.culprit]
+    if len(culprits) < 2:
+        return _node(condition, world.launch, world)
+    answers = []
+    for one in culprits[:_CULPRITS]:
+        members = tuple(replace(each, culprit=each is one) for each in world.members)
+        found = _node(condition, world.launch, replace(world, members=members))
+        if found.truth:
+            return found
+        answers.append(found)
+    return _any(answers)
 
 
 def _node(one: Condition, subject: Subject, world: World) -> Answer:

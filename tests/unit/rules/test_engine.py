@@ -116,6 +116,16 @@ def test_matchers(leaf: dict[str, Any], value: dict[str, Any], expected: bool | 
     assert truth(condition, world(value)) is expected
 
 
+def test_a_condition_speaks_of_one_culprit_throughout() -> None:
+    both = Condition(all=(Condition(culprit=SLEEPS), Condition(culprit=Condition(fact="role", is_="worker"))))
+    some = world({}, {"state": "S", "role": "launcher"}, {"state": "R", "role": "worker"})
+    two = replace(some, members=tuple(replace(one, culprit=True) for one in some.members))
+    assert truth(both, two) is False
+    assert truth(
+        both, replace(two, members=(*two.members, Who(Told("m2", {"state": "S", "role": "worker"}), culprit=True)))
+    )
+
+
 def test_a_set_is_told_by_the_part_that_met_the_matcher() -> None:
     found = evaluate(Condition(fact="programs", matches="^c"), world({"programs": ["ninja", "cicc", "cudafe"]}))
     assert found.held[0].value == ("cicc", "cudafe")
