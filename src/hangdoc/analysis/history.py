@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from ..engines.profile import Profile
 from ..model.deep import DeepStep
@@ -22,6 +23,7 @@ from ..model.sample import (
     Unseen,
 )
 from . import arrivals, floors
+from .memo import Memo
 from .stacks import STACK_FRAMES, shortened
 from .tracks import ThreadTrack, Tick, Track, merge, moved_channels, thread_place
 
@@ -56,6 +58,7 @@ class History:
         self.wall_s = 0.0
         self.paused_ms: dict[int, float] = {}
         self.deep: list[DeepStep] = []
+        self.edges: Memo[list[Any]] = Memo()  # of threads that lead nowhere (waits.py)
         self.compiled = arrivals.Compiled()
         self._below: dict[int, list[Track]] | None = None  # helpers by their parent, since the last sample
         self.places: tuple[HostPlace, ...] = ()  # hosts, where there are several

@@ -117,7 +117,8 @@ def merge(old: Process, new: Process) -> Process:
     empty = {one.name: one.default for one in fields(Process) if one.name not in _IDENTITY}
     kept = {name: getattr(old, name) for name, default in empty.items() if getattr(new, name) == default}
     if old.fds and new.fds and set(new.fds) <= {1, 2}:  # a look at its outputs alone, which tells less of each
-        kept["fds"] = {**old.fds, **{n: one for n, one in new.fds.items() if not _same_file(old.fds.get(n), one)}}
+        changed = {n: one for n, one in new.fds.items() if not _same_file(old.fds.get(n), one)}
+        kept["fds"] = {**old.fds, **changed} if changed else old.fds
     return replace(new, **kept)
 
 

@@ -64,7 +64,18 @@ def edges_of(view: View, pictures: Sequence[Picture]) -> list[Edge]:
         if one.member.needed and one.mechanism not in ("dead", "stopped", "frozen", "traced", "idle", "computing"):
             found += _of_member(scene, one)
     known = {(edge.pid, edge.tid) for edge in found}
-    return found + [edge for edge in _of_other_threads(scene) if (edge.pid, edge.tid) not in known]
+    others = view.history.edges.get(_made_of(view), lambda: list(_of_other_threads(scene)))
+    return found + [edge for edge in others if (edge.pid, edge.tid) not in known]
+
+
+def _made_of(view: View) -> list[object]:
+    """All that edges of other threads depend on."""
+    history = view.history
+    of: list[object] = [view.arch, history.sockets, history.file_locks]
+    for track in history.tracks.values():
+        one = track.process
+        of += [one.pid, one.ppid, one.threads, one.fds, one.gil, one.shared]
+    return of
 
 
 def _of_other_threads(scene: Scene) -> Iterator[Edge]:
