@@ -24,6 +24,7 @@ class Reaching:
     send: bool = True
     fanout: int = 64
     connect_s: float | None = None
+    log_from: str = ""
 
     @property
     def plain(self) -> bool:
@@ -32,6 +33,23 @@ class Reaching:
 
 
 def opened(targets: Targets, reaching: Reaching, retry_s: float | None = None) -> Channel:
+    """A channel to the targets, as `_opened` says, with the log of `--log-from`."""
+    channel = _opened(targets, reaching, retry_s)
+    if not reaching.log_from:
+        return channel
+    from ..hosts.logcommand import LogCommand
+
+    try:
+        return LogCommand(channel, reaching.log_from)
+    except (ValueError, OSError) as error:
+        channel.close()
+        wrong = getattr(error, "strerror", None) or error
+        raise exits.Stop(
+            f"--log-from {reaching.log_from!r} cannot be run: {wrong}", "it runs on this machine"
+        ) from None
+
+
+def _opened(targets: Targets, reaching: Reaching, retry_s: float | None = None) -> Channel:
     """A channel to the targets; hosts that are lost are called again every `retry_s` seconds.
 
     Raises Stop where it cannot even be tried, ChannelError where this machine does not answer.

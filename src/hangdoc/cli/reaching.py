@@ -24,6 +24,12 @@ _OPTIONS: dict[str, tuple[type, Any]] = {
     "sudo": (bool, typer.Option(False, "--sudo", help="Run as root there, by sudo -n.")),
     "no_send": (bool, typer.Option(False, "--no-send", help="Send no py-spy to a host that has none.")),
     "fanout": (int, typer.Option(64, "--fanout", min=1, help="Hosts that are called at the same time.")),
+    "log_from": (
+        str,
+        typer.Option(
+            "", "--log-from", metavar="COMMAND", help="A log that this prints, here: 'kubectl logs --timestamps POD'."
+        ),
+    ),
     "connect_timeout": (
         float,
         typer.Option(
@@ -38,8 +44,8 @@ def reaches(function: Callable[..., int]) -> Callable[..., int]:
 
     @functools.wraps(function)
     def command(**values: Any) -> int:
-        via, sudo, no_send, fanout, connect = (values.pop(name) for name in _OPTIONS)
-        return function(reaching=Reaching(via, sudo, not no_send, fanout, connect or None), **values)
+        via, sudo, no_send, fanout, log_from, connect = (values.pop(name) for name in _OPTIONS)
+        return function(reaching=Reaching(via, sudo, not no_send, fanout, connect or None, log_from), **values)
 
     hints = get_type_hints(function, include_extras=True)
     kept = [

@@ -65,6 +65,7 @@ def pid_of(channel: Channel, targets: Targets) -> int | None:
         return targets.pid
     from ..hosts.fleet import Fleet
 
+    channel = getattr(channel, "inner", channel)  # beneath what adds a log
     return channel.pid(targets.pid_host, targets.pid) if isinstance(channel, Fleet) else targets.pid
 
 

@@ -7,6 +7,9 @@ import re
 from typing import Dict, List, Tuple
 
 CRI = re.compile(r"\d{4}-\d\d-\d\dT[0-9:.]+(?:Z|[+-]\d\d:\d\d) (stdout|stderr) ([PF])(?::[^ ]*)? ?")
+# What `kubectl logs --timestamps` and `docker logs --timestamps` put before each line (RFC 3339 with nanoseconds;
+# programs themselves stamp with no more than six digits).
+STAMPED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{7,9}(?:Z|[+-]\d\d:\d\d) ")
 LINE_LIMIT = 1 << 16  # characters of one line that are kept
 _LINE_ENDS = re.compile("([\r\n])")
 NULS = re.compile(rb"\0{2,}")
@@ -65,12 +68,14 @@ def finished(data: bytes) -> bytes:
 
 
 def wrapping(text: str) -> str:
-    """How the lines of a container's log are wrapped: "cri", "json" or "", judged by most of its first lines."""
+    """How the lines of a container's log are wrapped: "cri", "json", "stamped" or "", judged by most of its first lines."""
     lines = [line for line in text[: 1 << 17].split("\n")[:5] if line][:4]
     if 2 * sum(1 for line in lines if CRI.match(line)) > len(lines):
         return "cri"
     if 2 * sum(1 for line in lines if line.startswith('{"log":"')) > len(lines):
         return "json"
+    if 2 * sum(1 for line in lines if STAMPED.match(line)) > len(lines):
+        return "stamped"
     return ""
 
 
@@ -111,4 +116,6 @@ def unwrap(text: str) -> str:
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()
+    if kind == "stamped":
+        return "".join(STAMPED.sub("", line, count=1) + "\n" for line in lines)
     return _unwrap_cri(lines) if kind == "cri" else _unwrap_json(lines)
