@@ -30,14 +30,15 @@ from .options import (
     JsonOption,
     MarkdownOption,
     PidOption,
+    RedactOption,
     SaveOption,
     Stacks,
     StacksOption,
     VerboseOption,
     existing,
-    open_case,
 )
 from .reaching import reaches
+from .redacting import RedactedCase, Redaction
 from .replay import report_of_case
 from .targets import Targets, parse, pid_of
 
@@ -66,11 +67,12 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options from the signat
     json: JsonOption = False,
     as_markdown: MarkdownOption = False,
     save: SaveOption = "",
+    redact: RedactOption = False,
     fail_on: FailOnOption = None,
     verbose: VerboseOption = False,
 ) -> int:
     """Look once at a launch: is it slow or stuck, where, because of which rank, and what to do."""
-    form = screen.form_of(json=json, as_markdown=as_markdown)
+    form, redaction = screen.form_of(json=json, as_markdown=as_markdown), Redaction(wanted=redact)
     targets = parse(words or [], pid)
     if targets.cases:
         if deep:
@@ -86,9 +88,10 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options from the signat
             baselines=baselines_of(baseline),
             reasons=known_causes(causes),
         )
-        live = form == "text" and screen.colour()
-        report = _look(targets, reaching, options, Path(save) if save else None, live=live, deep=deep)
-    screen.show(report, form, verbose=verbose)
+        live = form == "text" and screen.colour() and not redact
+        kept = (Path(save), redaction) if save else None
+        report = _look(targets, reaching, options, kept, live=live, deep=deep)
+    screen.show(redaction.report(report), form, verbose=verbose)
     return exits.exit_status(report.verdict, fail_on.value if fail_on else None, lost_target=lost(report))
 
 
@@ -106,16 +109,23 @@ def lost(report: Report) -> bool:
 
 
 def _look(
-    targets: Targets, reaching: Reaching, options: Options, save: Path | None, *, live: bool, deep: bool
+    targets: Targets,
+    reaching: Reaching,
+    options: Options,
+    kept: tuple[Path, Redaction] | None,
+    *,
+    live: bool,
+    deep: bool,
 ) -> Report:
     started = time.monotonic()
-    case: CaseWriter | None = None
+    case: CaseWriter | RedactedCase | None = None
+    save = kept[0] if kept else None
     try:
         with channel_to(targets, reaching) as channel:
             first = target.scan(channel)
             launch = target.choose(channel, first, pid_of(channel, targets))
-            if save:
-                case = open_case(save, first, launch)
+            if kept:
+                case = kept[1].case(kept[0], first, launch)
             left = max(1.0, options.timeout_s - (time.monotonic() - started))
             look = Look(channel, launch, first, replace(options, timeout_s=left), case)
             _follow(look, live=live)

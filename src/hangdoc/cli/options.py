@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -52,6 +53,9 @@ MarkdownOption = Annotated[
 SaveOption = Annotated[
     str, typer.Option("--save", metavar="CASE", help="Keep everything that was seen in a new file, mode 0600.")
 ]
+RedactOption = Annotated[
+    bool, typer.Option("--redact", help="Take hosts, addresses, users and folders out, of a saved case too.")
+]
 FailOnOption = Annotated[FailOn | None, typer.Option("--fail-on", help="End with status 1 on this verdict, too.")]
 VerboseOption = Annotated[
     bool, typer.Option("--verbose", "-v", help="Show every rank, process, log and stack in the report.")
@@ -66,10 +70,14 @@ def existing(logs: list[str]) -> tuple[str, ...]:
     return tuple(logs)
 
 
-def open_case(path: Path, first: Sample, launch: Launch) -> CaseWriter:
-    """A new case file for a launch, first seen in `first`. Raises Stop with what is wrong with the path."""
+def open_case(path: Path, first: Sample, launch: Launch, name: Callable[[str], str] = str) -> CaseWriter:
+    """A new case file for a launch, first seen in `first`; `name` gives what a host is called in it.
+
+    Raises Stop with what is wrong with the path.
+    """
+    hosts = tuple(name(one.host) for one in first.places)
     try:
-        return CaseWriter(path, Header(CASE_SCHEMA, __version__, first.at, launch.root, launch.host))
+        return CaseWriter(path, Header(CASE_SCHEMA, __version__, first.at, launch.root, name(launch.host), hosts))
     except FileExistsError:
         raise exits.Stop(
             f"{path} exists already", "a case is never overwritten: choose another name", exits.USAGE

@@ -10,7 +10,8 @@ from . import exits, screen
 from .diagnose import lost
 from .good import baselines_of
 from .known import known_causes
-from .options import BaselineOption, CausesOption, FailOnOption, JsonOption, MarkdownOption, VerboseOption
+from .options import BaselineOption, CausesOption, FailOnOption, JsonOption, MarkdownOption, RedactOption, VerboseOption
+from .redacting import Redaction
 from .replay import report_of_case
 
 
@@ -20,11 +21,12 @@ def command(
     as_markdown: MarkdownOption = False,
     baseline: BaselineOption = "auto",
     causes: CausesOption = [],  # noqa: B006 - typer copies it
+    redact: RedactOption = False,
     fail_on: FailOnOption = None,
     verbose: VerboseOption = False,
 ) -> int:
     """Judge a saved case again and print its report; nothing is looked at."""
     form = screen.form_of(json=json, as_markdown=as_markdown)
     found = report_of_case(case, baselines_of(baseline), known_causes(causes))
-    screen.show(found, form, verbose=verbose)
+    screen.show(Redaction(wanted=redact).report(found), form, verbose=verbose)
     return exits.exit_status(found.verdict, fail_on.value if fail_on else None, lost_target=lost(found))

@@ -343,3 +343,4 @@ class Report:
     progress: List[ProgressRow] = field(default_factory=list)
     unseen: List[UnseenRow] = field(default_factory=list)
     cost: CostRow = CostRow()
+    redacted: Dict[str, int] = field(default_factory=dict)  # what was taken out, by kind -> how much

@@ -37,7 +37,8 @@ class Header:
     hangdoc: str  # version that wrote it
     at: float  # wall clock
     root: int  # pid of the launch's root process
-    host: str = ""
+    host: str = ""  # of the root process
+    hosts: tuple[str, ...] = ()  # all of them, where there are several
 
 
 def difference(old: Any, new: Any) -> Any:
