@@ -119,6 +119,7 @@ def scored(plan: dict[str, Any], output: str, stamps: list[dict[str, Any]], ende
         "right": (verdict == "hung") == hang and (hang or verdict == "ready"),
         "culprit": bool(named & planted) and not named - planted if hang else None,
         "phase_said": (report.get("phase") or {}).get("id"),
+        "phase_right": (report.get("phase") or {}).get("id") in plan["phase"] if hang else None,
         "mechanisms": [one["mechanism"] for one in report.get("culprits") or ()],
         "after_fault_s": round(ended - fired, 1) if fired else None,
         "age_s": (report.get("clocks") or {}).get("age_s"),
@@ -137,14 +138,15 @@ def summed(rows: Iterable[dict[str, Any]]) -> str:
     for (engine, kind), found in sorted(groups.items()):
         hung = sum(row["verdict"] == "hung" for row in found)
         suspect = sum("suspect" in row["said"] for row in found)
-        more = f", by the right culprit {sum(bool(row['culprit']) for row in found)}" if kind == "hang" else ""
+        right = [sum(bool(row[key]) for row in found) for key in ("culprit", "phase_right")]
+        more = f", by the right culprit {right[0]}, in the right phase {right[1]}" if kind == "hang" else ""
         lines.append(f"{engine} {kind}: {len(found)} starts, called hung {hung}{more}, suspected meanwhile {suspect}")
         missed = len(found) - hung if kind == "hang" else hung
         if not missed:
             lines.append(
                 f"  0 of {len(found)}: the true rate is below {100 * 3 / len(found):.0f} % (95 %, rule of three)"
             )
-        modes = Counter(f"{row['mode']} {row['phase']}" for row in found)
+        modes = Counter(f"{row['mode']} {row['phase'][0]}" for row in found)
         lines.append(
             "  " + ", ".join(f"{mode} x{count}" if count > 1 else mode for mode, count in sorted(modes.items()))
         )
