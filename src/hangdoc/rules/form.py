@@ -17,6 +17,7 @@ from .facts import FACTS
 Expected = Literal["hit", "clear", "undecided"]
 # Values of the launch that a step may name; one that is not known is written as its name in capitals.
 PLACES = ("pid", "root", "rank", "host", "port", "path", "log", "model", "address", "python", "version")
+JUDGED = frozenset(VERDICTS) - {"undecided"}
 STUCK: tuple[Verdict, ...] = ("slow", "suspect", "hung", "crashed")
 _ID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _HARSH = re.compile(
@@ -119,6 +120,8 @@ def _validate(cause: KnownCause) -> None:
     for url in cause.sources:
         if not _URL.fullmatch(url):
             raise ValueError(f"sources: {url[:80]!r} is no address")
+    if set(cause.verdicts) >= JUDGED and not cause.phases:
+        raise ValueError("verdicts: a cause that is held against every verdict names its phases")
     _steps(cause.next)
     if cause.id in cause.explains:
         raise ValueError("explains: itself")

@@ -151,7 +151,7 @@ def filled(text: str, places: Mapping[str, str]) -> str:
 def evidence_words(held: Iterable[Held]) -> list[str]:
     """What held, one sentence each, those of the gate left out."""
     told = [one for one in held if one.fact.name not in ("verdict", "phase", "engine")]
-    return list(dict.fromkeys(_sentence(one) for one in told))
+    return list(dict.fromkeys(_sentence(one) for one in told if one.truth or one.fact.name != "role"))
 
 
 def _sentence(one: Held) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from ..model.words import Certainty
 from .conditions import Condition
 from .engine import Answer, Held, Lack, evaluate
-from .form import KnownCause
+from .form import JUDGED, KnownCause
 from .values import World
 
 # What hangs together by itself: facts of one group are one signal, not two. Judged facts are no signal of a cause.
@@ -56,8 +56,9 @@ def _gate_fact(one: Held) -> bool:
 
 
 def gate(cause: KnownCause) -> Condition:
-    """What `verdicts`, `phases`, `engines` and `versions` ask for, as conditions."""
-    asked = [Condition(fact="verdict", in_=cause.verdicts)]
+    """What `verdicts`, `phases`, `engines` and `versions` ask for, as conditions. A cause that lists every verdict is
+    held against what is undecided, too: its evidence shows by itself that something stands still."""
+    asked = [] if JUDGED <= set(cause.verdicts) else [Condition(fact="verdict", in_=cause.verdicts)]
     if cause.engines:
         asked.append(Condition(fact="engine", in_=cause.engines))
     if cause.phases:
