@@ -50,6 +50,10 @@ def acquire(path, soft=True):
     while os.path.exists(path):
         time.sleep(0.05)
 """,
+    "sglang/srt/server_args.py": """
+def prepare_server_args(main, *words):
+    main(*words)
+""",
     "sglang/srt/distributed/device_communicators/shm_broadcast.py": """
 import socket, threading, time
 def wait_until_ready(address):
@@ -63,10 +67,14 @@ from torch.distributed.distributed_c10d import init_process_group, new_group
 from huggingface_hub.file_download import hf_hub_download, xet_get
 from filelock._api import acquire
 from sglang.srt.distributed.device_communicators.shm_broadcast import wait_until_ready
+from sglang.srt.server_args import prepare_server_args
 def main(deaf, own, folder):
     {body}
-if "--rank" in sys.argv or {launcher}:
-    main(("127.0.0.1", int(os.environ["DEAF"])), (os.environ["OWN"], int(os.environ["OWN_DEAF"])), os.environ["FOLDER"])
+given = ("127.0.0.1", int(os.environ["DEAF"])), (os.environ["OWN"], int(os.environ["OWN_DEAF"])), os.environ["FOLDER"]
+if "--rank" in sys.argv:
+    main(*given)
+if {launcher}:
+    prepare_server_args(main, *given)
 words = ["sglang::scheduler_TP0", "-S", __file__, "--rank"]
 subprocess.Popen(words, executable=sys.executable, stdin=0).wait()
 """

@@ -14,40 +14,69 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from plants_of_start import Plant, deaf, own_address, planted
 
-from tests.integration.plants_of_start import Plant, deaf, own_address, planted
+MEETING = iter(range(5000, 6000))  # a port for each, lest two of them be taken for the two nodes of one launch
 
-TWO_NODES = ("--nnodes", "2", "--node-rank", "0", "--dist-init-addr", "192.0.2.10:5000")
+
+def nodes(rank: int = 0, host: str = "192.0.2.10") -> tuple[str, ...]:
+    """Arguments of one of two nodes."""
+    return ("--nnodes", "2", "--node-rank", str(rank), "--dist-init-addr", f"{host}:{next(MEETING)}")
+
+
 C10D = "[W socket.cpp:752] [c10d] The {} network addresses of ({}, 5000) cannot be retrieved (gai error: -2 - Name)."
 SHM = "mount -t tmpfs -o size=64m tmpfs /dev/shm"
 HOSTS = "printf '127.0.1.1 %s\\n' gpu01 > $FOLDER/hosts; mount --bind $FOLDER/hosts /etc/hosts"
 # A name server that is there and never answers.
-RESOLV = "echo 'nameserver 127.9.9.9' > $FOLDER/r; echo 'options timeout:30' >> $FOLDER/r; mount --bind $FOLDER/r /etc/resolv.conf"
+RESOLV = (
+    "printf 'nameserver 127.9.9.9\\nsearch a.b c.b d.b\\noptions timeout:30 ndots:5\\n' > $FOLDER/r;"
+    " mount --bind $FOLDER/r /etc/resolv.conf"
+)
 PLANTS = {
     "file-lock-held-outside": Plant("acquire(folder + '/held', soft=False)"),
     "hub-soft-lock-stale": Plant("hf_hub_download(lock=folder + '/hf/hub/.locks/models--org--m/abc.lock')"),
     "xet-download-stalled": Plant("xet_get()"),
-    "hub-through-dead-proxy": Plant("hf_hub_download(deaf)", launcher=True, env={"https_proxy": "http://127.0.0.1:3128"}),
+    "hub-through-dead-proxy": Plant(
+        "hf_hub_download(deaf)", launcher=True, env={"https_proxy": "http://127.0.0.1:3128"}
+    ),
     "hub-name-not-resolved": Plant("hf_hub_download(name='huggingface.co')", launcher=True, inside=RESOLV),
+    "cluster-dns-slow": Plant(
+        "hf_hub_download(name='huggingface.co')",
+        launcher=True,
+        env={"KUBERNETES_SERVICE_HOST": "192.0.2.1"},
+        inside=RESOLV,
+    ),
+    "hub-mirror-unreachable": Plant("hf_hub_download(deaf)", launcher=True, env={"HF_ENDPOINT": "https://192.0.2.9"}),
+    "node-zero-not-listening": Plant("init_process_group()", args=nodes(1)),
+    "rendezvous-name-not-resolved": Plant(
+        "init_process_group()", args=nodes(1, "gpu77"), log=f"{C10D.format('IPv4', 'gpu77')}\n"
+    ),
+    "store-clients-missing": Plant(
+        "init_process_group()",
+        log="Waiting in store based barrier to initialize process group for rank: 0, key: store_based_barrier_key:1"
+        " (world_size=8, num_workers_joined=6, timeout=0:30:00)\n",
+    ),
     "store-unreachable": Plant("init_process_group(own)"),
-    "gloo-wrong-interface": Plant("new_group(deaf)", args=TWO_NODES),
-    "hostname-is-loopback": Plant("new_group()", args=TWO_NODES, env={"HOSTNAME": "gpu01"}, inside=HOSTS),
-    "gloo-ifname-pattern": Plant("new_group()", args=TWO_NODES, env={"GLOO_SOCKET_IFNAME": "^lo,docker0"}),
-    "socket-ifname-missing": Plant("new_group()", args=TWO_NODES, env={"NCCL_SOCKET_IFNAME": "eth93"}),
-    "message-queue-wrong-address": Plant("wait_until_ready(own)", args=TWO_NODES),
+    "gloo-wrong-interface": Plant("new_group(deaf)", args=nodes()),
+    "hostname-is-loopback": Plant("new_group()", args=nodes(), env={"HOSTNAME": "gpu01"}, inside=HOSTS),
+    "gloo-ifname-pattern": Plant("new_group()", args=nodes(), env={"GLOO_SOCKET_IFNAME": "^lo,docker0"}),
+    "socket-ifname-missing": Plant("new_group()", args=nodes(), env={"NCCL_SOCKET_IFNAME": "eth93"}),
+    "message-queue-wrong-address": Plant("wait_until_ready(own)", args=nodes()),
     "mesh-sidecar-intercepts": Plant(
         "a = socket.socket(); a.bind(('127.0.0.6', 0)); b = socket.create_server(('127.0.0.1', 0));"
         " a.connect(b.getsockname()); c = b.accept(); new_group()",
-        args=TWO_NODES,
+        args=nodes(),
     ),
     "headless-service-hides-pods": Plant(
         "init_process_group()",
-        args=("--nnodes", "2", "--node-rank", "1", "--dist-init-addr", "llm-0.llm:5000"),
+        args=nodes(1, "llm-0.llm"),
         env={"KUBERNETES_SERVICE_HOST": "192.0.2.1"},
         log=f"{C10D.format('IPv6', 'llm-0.llm')}\n{C10D.format('IPv4', 'llm-0.llm')}\n",
     ),
-    "node-rank-not-passed": Plant("init_process_group()", args=TWO_NODES, env={"SLURM_NODEID": "1"}),
-    "slurm-started-one-node": Plant("init_process_group()", args=TWO_NODES, env={"SLURM_JOB_ID": "7", "SLURM_NTASKS": "1"}),
+    "node-rank-not-passed": Plant("init_process_group()", args=nodes(), env={"SLURM_NODEID": "1"}),
+    "slurm-started-one-node": Plant(
+        "init_process_group()", args=nodes(), env={"SLURM_JOB_ID": "7", "SLURM_NTASKS": "1"}
+    ),
     "shm-too-small": Plant("new_group()", args=("--tp", "2"), inside=SHM),
     "init-port-taken": Plant(
         "init_process_group()",
@@ -56,7 +85,8 @@ PLANTS = {
     ),
     "debugger-prompt": Plant("breakpoint(); new_group()", launcher=True),
 }
-NOT_FIRST = {"hub-through-dead-proxy", "node-rank-not-passed", "slurm-started-one-node", "debugger-prompt"}  # hints
+# Others of which something is true of that plant, too, may come before these.
+NOT_FIRST = {"cluster-dns-slow", "hub-mirror-unreachable", "node-zero-not-listening", "store-clients-missing"}
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +109,10 @@ def around(tmp_path: Path) -> Iterator[Path]:
         folder.mkdir()
         with (folder / "held").open("w") as held:
             fcntl.flock(held, fcntl.LOCK_EX)
-            for path, text in ((locks / "abc.lock", f"999999\n{socket.gethostname()}\n"), (blobs / "abc.incomplete", "x")):
+            for path, text in (
+                (locks / "abc.lock", f"999999\n{socket.gethostname()}\n"),
+                (blobs / "abc.incomplete", "x"),
+            ):
                 path.parent.mkdir(parents=True)
                 path.write_text(text)
                 os.utime(path, (path.stat().st_mtime - 3600,) * 2)
@@ -102,6 +135,6 @@ def test_the_planted_cause_is_named(cause: str, around: Path, ports: tuple[int, 
         pytest.skip("this host has no address but loopback")
     with planted(plant, around, ports) as pid:
         report = diagnosed(pid)
-    assert report["verdict"] in ("suspect", "hung", "slow")
+    assert report["verdict"] in ("suspect", "hung", "slow", "undecided")  # one of two nodes alone may leave it open
     found = [one["id"] for one in report["causes"]]
     assert cause in (found if cause in NOT_FIRST else found[:1]), [report["culprits"], report["undecided"]]

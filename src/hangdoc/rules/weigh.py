@@ -58,7 +58,7 @@ def _gate_fact(one: Held) -> bool:
 def gate(cause: KnownCause) -> Condition:
     """What `verdicts`, `phases`, `engines` and `versions` ask for, as conditions. A cause that lists every verdict is
     held against what is undecided, too: its evidence shows by itself that something stands still."""
-    asked = [] if JUDGED <= set(cause.verdicts) else [Condition(fact="verdict", in_=cause.verdicts)]
+    asked = [] if set(cause.verdicts) >= JUDGED else [Condition(fact="verdict", in_=cause.verdicts)]
     if cause.engines:
         asked.append(Condition(fact="engine", in_=cause.engines))
     if cause.phases:
