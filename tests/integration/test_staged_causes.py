@@ -276,3 +276,65 @@ def test_kernels_on_a_file_system_that_forbids_execution(tmp_path: Path) -> None
         one.acting()
         found = one.causes()
     assert "cache-forbids-execution" in found
+
+
+@contextlib.contextmanager
+def cgroup(controller: str) -> Iterator[list[Path]]:
+    """A new cgroup of `controller`, as a container has one: with version 1 also of memory, under the same name."""
+    base = Path("/sys/fs/cgroup")
+    unified = (base / "cgroup.controllers").exists()
+    made = [(base if unified else base / one) / f"hangdoc-staged-{os.getpid()}" for one in (controller, "memory")]
+    made = made[:1] if unified else made
+    try:
+        for folder in made:
+            folder.mkdir()
+        yield made
+    except OSError as error:
+        pytest.skip(f"no cgroup with a limit of {controller} can be made here: {error.strerror}")
+    finally:
+        for folder in made:
+            eventually(lambda one=folder: gone(one))  # type: ignore[misc]
+
+
+def gone(folder: Path) -> bool:
+    """Remove a cgroup, once nobody is in it any more."""
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+    return not folder.exists()
+
+
+def joins(groups: list[Path]) -> str:
+    """Code that puts its process into cgroups."""
+    return "".join(f"    open({str(one / 'cgroup.procs')!r}, 'w').write(str(os.getpid()))\n" for one in groups)
+
+
+@needs_root
+def test_threads_that_a_limit_refuses(tmp_path: Path) -> None:
+    with cgroup("pids") as groups:
+        (groups[0] / "pids.max").write_text("8")
+        play = f"{SURVIVED}\ndef act_out():\n    import threading, time\n{joins(groups)}"
+        play += (
+            "    for _ in range(20):\n        threading.Thread(target=time.sleep, args=(300,), daemon=True).start()\n"
+        )
+        with launch(tmp_path, {"play.py": play}) as one:
+            one.acting()
+            found = one.causes()
+    assert found["thread-limit-reached"]["confidence"] == "likely"
+
+
+@needs_root
+def test_a_cpu_limit_that_leaves_no_time_to_run(tmp_path: Path) -> None:
+    with cgroup("cpu") as groups:
+        if (groups[0] / "cpu.cfs_quota_us").exists():
+            (groups[0] / "cpu.cfs_period_us").write_text("1000000")
+            (groups[0] / "cpu.cfs_quota_us").write_text("10000")
+        else:
+            (groups[0] / "cpu.max").write_text("10000 1000000")
+        play = "import os, threading, zlib\n\ndef work():\n    while True:\n        zlib.crc32(bytes(1 << 20))\n\ndef act():\n"
+        play += "    for _ in range(20):\n        threading.Thread(target=work, daemon=True).start()\n"
+        play += f"{joins(groups)}    work()\n"
+        with launch(tmp_path, {"play.py": play}) as one:
+            one.acting()
+            found = one.causes()
+    assert found["cpu-quota-throttles"]["confidence"] == "likely"
+    assert "lock-not-given-back" not in found

@@ -231,6 +231,8 @@ def _set(one: Condition, _fact: Fact, found: Seen) -> bool:
 
 
 def _changed(one: Condition, _fact: Fact, found: Seen) -> bool | None:
+    if found.value is None:  # known to be absent: what is not there does not change
+        return not one.changed
     return None if found.before is None else (found.value != found.before) == one.changed
 
 

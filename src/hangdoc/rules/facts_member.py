@@ -76,7 +76,7 @@ ROWS = (
     _member("own_last_line", "text", "logs", "The last line that is known to be its own.", "its last line"),
     _member("frozen", "bool", "host", "Its cgroup is frozen.", "cgroup is frozen"),
     _member("oom_kills", "number", "host", "OOM kills that its cgroup counted.", "OOM kills of its cgroup"),
-    _member("pids_left", "number", "host", "Processes and threads that its cgroup may still make; missing without a limit.",
+    _member("pids_left", "number", "host", "Processes and threads that its cgroup may still make; absent without a limit.",
             "processes and threads left"),
     _member("cpus_allowed", "number", "processes", "CPUs that it may run on.", "CPUs that it may run on"),
     _member("memory_limit", "bytes", "host", "Memory limit of its cgroup.", "memory limit"),

@@ -8,7 +8,7 @@ from typing import Any
 from ..model.machine import Gpu, Machine
 from ..model.sample import Network
 from .of_host import OfHost
-from .of_member import OfMember
+from .of_member import OfMember, unlimited
 
 _TEXTS = 128
 
@@ -102,6 +102,8 @@ def _count(cpus: str | None) -> int | None:
 
 def _pids(c: OfMember, _: str) -> Any:
     cgroup = c.cgroup()
+    if cgroup is not None and cgroup.pids_max is None and unlimited(c):
+        return None
     if cgroup is None or cgroup.pids_current is None or cgroup.pids_max is None:
         return c.missing("host")
     return cgroup.pids_max - cgroup.pids_current

@@ -278,6 +278,29 @@ def _cgroup(of: Callable[[Cgroup], Any]) -> Callable[[OfMember, str], Any]:
     return get
 
 
+def unlimited(c: OfMember) -> bool:
+    """Whether the files of its cgroup could be read, so that a limit that is not there is known to be absent.
+
+    The group of the host itself has no limits; from inside a container "/" may as well be a group that is not mounted.
+    """
+    cgroup, facts = c.cgroup(), c.looked.view.history.facts
+    if cgroup is None or facts is None:
+        return False
+    read = any(one is not None for one in (cgroup.memory_current, cgroup.memory_max, cgroup.pids_max, cgroup.cpu_max))
+    return read or (c.process.cgroup == "/" and not facts.container)
+
+
+def _of_limit(c: OfMember, _: str) -> Any:
+    cgroup = c.cgroup()
+    found = _quota(cgroup) if cgroup else None
+    return found if found is not None or (unlimited(c) and cgroup and not cgroup.cpu_max) else c.missing("host")
+
+
+def _throttled(c: OfMember, name: str) -> Any:
+    found = _moved("throttled_s")(c, name)
+    return None if isinstance(found, Missing) and unlimited(c) else found
+
+
 def _moved(name: str) -> Callable[[OfMember, str], Any]:
     """A counter of the cgroup with what it was at the first look."""
 
@@ -324,5 +347,5 @@ GETTERS = {
     "tcp_silence": _tcp_silence, "own_log": _own_log, "own_last_line": _own_last,
     "frozen": _cgroup(lambda one: one.frozen), "oom_kills": _moved("oom_kills"),
     "memory_limit": _cgroup(lambda one: one.memory_max), "memory_used_share": _cgroup(_share),
-    "cpu_quota": _cgroup(_quota), "throttled": _moved("throttled_s"),
+    "cpu_quota": _of_limit, "throttled": _throttled,
 }  # fmt: skip

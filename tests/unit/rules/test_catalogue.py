@@ -128,6 +128,13 @@ def test_what_was_planted_is_the_first_cause(name: str) -> None:
     assert report_of(path).causes[0].id == HITS[name]
 
 
+def test_a_limit_that_a_readable_cgroup_does_not_have_is_known_to_be_absent() -> None:
+    path = next(one for one in CASES if one.name == "sglang-eventfd-loop.case.gz")
+    limits = {"cpu-quota-throttles", "thread-limit-reached"}
+    assert not limits & {one.id for one in report_of(path).undecided}
+    assert "cpu-quota-throttles" in {one.id for one in report_of(path, WITHOUT["host"]).undecided}
+
+
 def _strip(sample: Sample, **empty: Any) -> Sample:
     processes = {pid: replace(one, **empty) for pid, one in sample.processes.items()}
     return replace(sample, processes=processes)
