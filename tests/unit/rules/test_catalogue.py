@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gzip
+import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -23,10 +24,9 @@ from hangdoc.rules.conditions import fits
 from hangdoc.rules.examples import Told, failures, world_of
 from hangdoc.rules.fact import PROBES
 from hangdoc.rules.facts import FACTS
-from hangdoc.rules.form import KnownCause
-from hangdoc.rules.gather import Looked
-from hangdoc.rules.known import HOST, MEMBER, Known, gathered
-from hangdoc.rules.values import Seen, Who
+from hangdoc.rules.form import PLACES, KnownCause
+from hangdoc.rules.known import HOST, MEMBER, Known
+from hangdoc.rules.values import Who
 from hangdoc.rules.weigh import weigh
 from hangdoc.session import casefile
 
@@ -43,6 +43,16 @@ def test_examples_give_what_they_expect(cause: KnownCause) -> None:
 @pytest.mark.parametrize("cause", CAUSES, ids=lambda one: one.id)
 def test_names_that_it_asks_for_are_read_by_a_probe(cause: KnownCause) -> None:
     assert list(unread(cause)) == []
+
+
+def test_every_step_is_a_command_that_a_shell_understands(tmp_path: Path) -> None:
+    places = dict.fromkeys(PLACES, "4711")
+    for cause in CAUSES:
+        steps = [one.run.format(**places) for one in cause.next if one.run]
+        script = tmp_path / cause.id
+        script.write_text("\n".join(steps))
+        done = subprocess.run(["sh", "-n", script], capture_output=True, text=True, check=False)
+        assert (cause.id, done.returncode, done.stderr) == (cause.id, 0, "")
 
 
 @pytest.mark.parametrize("path", load.files(load.shipped_folder()), ids=lambda one: one.stem)
