@@ -25,8 +25,9 @@ from hangdoc.rules.examples import Told, failures, world_of
 from hangdoc.rules.fact import PROBES
 from hangdoc.rules.facts import FACTS
 from hangdoc.rules.form import PLACES, KnownCause
-from hangdoc.rules.known import HOST, MEMBER, Known
-from hangdoc.rules.values import Who
+from hangdoc.rules.gather import Looked
+from hangdoc.rules.known import HOST, MEMBER, Known, gathered
+from hangdoc.rules.values import Seen, Who
 from hangdoc.rules.weigh import weigh
 from hangdoc.session import casefile
 
