@@ -14,7 +14,7 @@ from ..analysis.links import Edge
 from ..analysis.view import Picture, View
 from ..model import report as r
 from ..model.places import own, unmarked
-from . import of_host, of_launch, of_machine, of_member, of_storage
+from . import of_cgroup, of_host, of_launch, of_machine, of_member, of_storage
 from .conditions import Condition
 from .engine import Held, Lack
 from .form import PLACES, KnownCause, Step
@@ -23,7 +23,12 @@ from .values import Who, World
 from .weigh import Weighed, gate, lacks_of, rank, weigh
 
 HOST: Mapping[str, Getter[of_host.OfHost]] = {**of_host.GETTERS, **of_storage.HOST, **of_machine.HOST}
-MEMBER: Mapping[str, Getter[of_member.OfMember]] = {**of_member.GETTERS, **of_storage.MEMBER, **of_machine.MEMBER}
+MEMBER: Mapping[str, Getter[of_member.OfMember]] = {
+    **of_member.GETTERS,
+    **of_storage.MEMBER,
+    **of_machine.MEMBER,
+    **of_cgroup.MEMBER,
+}
 _LACKS = 6  # sentences about facts that were missing
 _SAID = 160  # characters of one value in a sentence
 

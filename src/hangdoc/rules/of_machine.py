@@ -8,7 +8,7 @@ from typing import Any
 from ..model.machine import Gpu, Machine
 from ..model.sample import Network
 from .of_host import OfHost
-from .of_member import OfMember, unlimited
+from .of_member import OfMember
 
 _TEXTS = 128
 
@@ -100,15 +100,6 @@ def _count(cpus: str | None) -> int | None:
     return sum(int(last or first) - int(first) + 1 for first, _, last in parts)
 
 
-def _pids(c: OfMember, _: str) -> Any:
-    cgroup = c.cgroup()
-    if cgroup is not None and cgroup.pids_max is None and unlimited(c):
-        return None
-    if cgroup is None or cgroup.pids_current is None or cgroup.pids_max is None:
-        return c.missing("host")
-    return cgroup.pids_max - cgroup.pids_current
-
-
 def _cpus(c: OfMember, _: str) -> Any:
     return _count(c.process.cpus_allowed) or c.missing("processes")
 
@@ -147,4 +138,4 @@ HOST = {
     "preloaded": _network(lambda one: one.preload), "asked_found": _asked("found"), "asked_missing": _asked("missing"),
     "proxy_uncovered": _network(lambda one: [each for proxy in one.proxies for each in proxy.uncovered]),
 }  # fmt: skip
-MEMBER = {"pids_left": _pids, "cpus_allowed": _cpus}
+MEMBER = {"cpus_allowed": _cpus}

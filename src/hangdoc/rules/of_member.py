@@ -269,65 +269,6 @@ def _own_last(c: OfMember, _: str) -> Any:
     return written.last_line if written and written.last_line else c.missing("logs", "no line is known to be its own")
 
 
-def _cgroup(of: Callable[[Cgroup], Any]) -> Callable[[OfMember, str], Any]:
-    def get(c: OfMember, _: str) -> Any:
-        cgroup = c.cgroup()
-        found = of(cgroup) if cgroup else None
-        return found if found is not None else c.missing("host")
-
-    return get
-
-
-def unlimited(c: OfMember) -> bool:
-    """Whether the files of its cgroup could be read, so that a limit that is not there is known to be absent.
-
-    The group of the host itself has no limits; from inside a container "/" may as well be a group that is not mounted.
-    """
-    cgroup, facts = c.cgroup(), c.looked.view.history.facts
-    if cgroup is None or facts is None:
-        return False
-    read = any(one is not None for one in (cgroup.memory_current, cgroup.memory_max, cgroup.pids_max, cgroup.cpu_max))
-    return read or (c.process.cgroup == "/" and not facts.container)
-
-
-def _of_limit(c: OfMember, _: str) -> Any:
-    cgroup = c.cgroup()
-    found = _quota(cgroup) if cgroup else None
-    return found if found is not None or (unlimited(c) and cgroup and not cgroup.cpu_max) else c.missing("host")
-
-
-def _throttled(c: OfMember, name: str) -> Any:
-    found = _moved("throttled_s")(c, name)
-    return None if isinstance(found, Missing) and unlimited(c) else found
-
-
-def _moved(name: str) -> Callable[[OfMember, str], Any]:
-    """A counter of the cgroup with what it was at the first look."""
-
-    def get(c: OfMember, _: str) -> Any:
-        cgroup, first = c.cgroup(), c.looked.view.history.first_facts
-        found = getattr(cgroup, name) if cgroup else None
-        if found is None:
-            return c.missing("host")
-        before = first.cgroups.get(c.process.cgroup or "") if first else None
-        return Seen(found, getattr(before, name) if before else None)
-
-    return get
-
-
-def _share(cgroup: Cgroup) -> float | None:
-    if not cgroup.memory_max or cgroup.memory_current is None:
-        return None
-    return round(cgroup.memory_current / cgroup.memory_max, 3)
-
-
-def _quota(cgroup: Cgroup) -> float | None:
-    words = (cgroup.cpu_max or "").split()
-    if len(words) != 2 or not all(one.isdigit() for one in words) or int(words[1]) == 0:
-        return None
-    return round(int(words[0]) / int(words[1]), 2)
-
-
 GETTERS = {
     "role": lambda c, _: c.track.member.role, "mechanism": _mechanism,
     "member_phase": _picture("judged", lambda one: one.phase), "detail": _picture("threads", lambda one: one.detail),
@@ -345,7 +286,4 @@ GETTERS = {
     "input": _fds(_input), "connecting_to": _sockets("SYN_SENT"),
     "connected_to": _sockets("ESTABLISHED"), "listens_on": _sockets("LISTEN", local=True),
     "tcp_silence": _tcp_silence, "own_log": _own_log, "own_last_line": _own_last,
-    "frozen": _cgroup(lambda one: one.frozen), "oom_kills": _moved("oom_kills"),
-    "memory_limit": _cgroup(lambda one: one.memory_max), "memory_used_share": _cgroup(_share),
-    "cpu_quota": _of_limit, "throttled": _throttled,
 }  # fmt: skip
