@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -83,6 +84,7 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
             yield from one.leaves()
 
 
+@lru_cache(maxsize=1024)
 def amount(given: float | str) -> float:
     """A number, or one with a unit: "64 MiB", "10 min". Raises BadCondition."""
     if isinstance(given, int | float):

@@ -6,7 +6,6 @@ facts away can turn any answer into unknown, and unknown into nothing else.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -20,10 +19,6 @@ from .fact import PROBES, Fact
 from .facts import FACTS
 from .values import Lines, Missing, Seen, Subject, Who, World
 
-_FEW = 4  # texts of a set that are searched one by one
-_ANCHORED = re.compile(
-    r"\\[Az]|\(\?[a-zA-Z]"
-)  # patterns that mean something else in several lines, or set flags of their own
 _CULPRITS = 8  # culprits that a condition is asked of: they are culprits together because their pictures are the same
 _SHOWN = 3  # values of a set that a sentence names
 
@@ -127,7 +122,12 @@ def _nobody(who: str, why: str, fix: str = "") -> Answer:
 
 def _members(chosen: Callable[[Who], bool], who: str, *, every: bool = False) -> Callable[[Condition, World], Answer]:
     def over(inner: Condition, world: World) -> Answer:
-        answers = [_node(inner, one.subject, world) for one in world.members if chosen(one)]
+        answers = []
+        for one in world.members:
+            if chosen(one):
+                answers.append(_node(inner, one.subject, world))
+                if answers[-1].truth is not None and answers[-1].truth is not every:  # that decides it
+                    return answers[-1]
         if not answers:
             return _nobody(who, f"no {who} is known")
         found = _all(answers) if every else _any(answers)
@@ -161,11 +161,24 @@ def _leaf(one: Condition, subject: Subject) -> Answer:
         return _unknown(one, subject, found)
     if fact.kind == "lines":
         return _lines(one, fact, subject, found.value)
-    verdicts = [_MATCH[name](one, fact, found) for name in one.matchers()]
+    verdicts = [_MATCH[name](one, fact, found) for name in _matchers(one)]
     if None in verdicts and False not in verdicts:
         return _unknown(one, subject, Missing(fact.probe, "no earlier look to compare it with", PROBES["judged"]))
     truth = all(verdicts)
-    return Answer(truth, (Held(fact, one.name, subject, _part(one, found.value), truth),))
+    return Answer(truth, (Held(fact, one.name, subject, _part(one, found.value, truth=truth), truth),))
+
+
+_KNOWN: dict[int, tuple[Condition, tuple[str, ...]]] = {}
+
+
+def _matchers(one: Condition) -> tuple[str, ...]:
+    """Names of its matchers, kept by identity: a hash of a condition would cost more than finding them."""
+    known = _KNOWN.get(id(one))
+    if known is None or known[0] is not one:
+        if len(_KNOWN) > 1 << 14:
+            _KNOWN.clear()
+        known = _KNOWN[id(one)] = one, one.matchers()
+    return known[1]
 
 
 def _unknown(one: Condition, subject: Subject, missing: Missing) -> Answer:
@@ -203,13 +216,13 @@ def _in(one: Condition, fact: Fact, found: Seen) -> bool:
 
 
 def _matches(one: Condition, _fact: Fact, found: Seen) -> bool:
-    values = _texts(found.value)
-    if len(values) > _FEW and not _ANCHORED.search(one.matches):  # one search over all tells that none of them has it
-        joined = compiled(f"(?m:{one.matches})")
-        if joined.search("\n".join(values)) is None:
-            return False
-    pattern = compiled(one.matches)
-    return any(pattern.search(value) is not None for value in values)
+    return any(_is_in(one.matches, value) for value in _texts(found.value))
+
+
+@lru_cache(maxsize=1 << 16)
+def _is_in(pattern: str, text: str) -> bool:
+    """Whether a pattern is in a text. Ranks of one launch have the same frames, hundreds of times."""
+    return compiled(pattern).search(text) is not None
 
 
 def _low(name: str) -> Callable[[Condition, Fact, Seen], bool]:
@@ -243,12 +256,12 @@ _MATCH: dict[str, Callable[[Condition, Fact, Seen], bool | None]] = {
 }  # fmt: skip
 
 
-def _part(one: Condition, value: Any) -> Any:
+def _part(one: Condition, value: Any, *, truth: bool) -> Any:
     """Of a set that which met the matcher, of other values all."""
     if isinstance(value, str) or not isinstance(value, list | tuple):
         return value
     if one.matches:
-        value = [each for each in value if compiled(one.matches).search(each) is not None]
+        value = [each for each in value if _is_in(one.matches, each)] if truth else ()
     elif one.in_ or one.is_ is not None:
         value = [each for each in value if each in one.in_ or each == one.is_]
     return tuple(value)[:_SHOWN]
