@@ -47,10 +47,12 @@ class ClusterReach:
         """`connect_s`: None is 15 s, or less for a host that is much slower than the others."""
         agent, tool = bundle.build(), Tool() if send_tool else None
         self.hosts = tuple(road.host for road in roads)
-        self._links = {road.host: Link(road, agent, tool) for road in roads}
+        self._links = {road.host: Link(road, agent, tool, self._settled) for road in roads}
         self._fanout, self._connect_s = fanout, connect_s
         self._engine = PreferredEngine("auto", {"fanout": fanout})
         self._until = 0.0
+        self._waited_for = 0  # links that somebody waits for
+        self._timer: EngineTimer | None = None
         _allow_files(len(roads) * _FILES + 64)
 
     def exchange(self, asks: Mapping[str, Ask]) -> dict[str, Sample | Lost]:
@@ -58,7 +60,9 @@ class ClusterReach:
         for host, ask in asks.items():
             self._links[host].put(ask)
         self._until = time.monotonic() + (_AGAIN_S if any(link.again for link in self._links.values()) else 0.0)
-        self._engine.add_timer(EngineTimer(0.0, _TICK_S, autoclose=False, handler=self))
+        self._waited_for = sum(link.open for link in self._links.values())
+        self._timer = EngineTimer(0.0, _TICK_S, autoclose=False, handler=self)
+        self._engine.add_timer(self._timer)
         self._engine.run(0)
         return {host: self._answer(host) for host in asks}
 
@@ -96,6 +100,12 @@ class ClusterReach:
                     calling += 1
         if now >= self._until and not any(link.open for link in links):
             timer.invalidate()
+
+    def _settled(self) -> None:
+        """A link has its answer; with the last one the exchange is over at once."""
+        self._waited_for -= 1
+        if self._waited_for <= 0 and self._timer is not None and time.monotonic() >= self._until:
+            self._timer.invalidate()
 
     def _limit_s(self) -> float:
         """For how long a host may be on its way now."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -44,8 +45,10 @@ class _Said:
 class Link:
     """The state of one host. What happens is told by `heard` and `closed`; time passes by `tick`."""
 
-    def __init__(self, road: Road, agent: bytes, tool: Tool | None) -> None:
+    def __init__(self, road: Road, agent: bytes, tool: Tool | None, settled: Callable[[], None] = lambda: None) -> None:
+        """`settled` is called when somebody waited for an answer and it is there."""
         self.road = road
+        self._settled = settled
         self.state: State = "waiting"
         self.again = False  # connecting once more after it was lost: nobody waits for that
         self.client: AgentClient | None = None
@@ -181,6 +184,7 @@ class Link:
                 self._deadline += TOOL_S
                 return
         self.answer = replace(sample, ended=[*self._early, *sample.ended]) if self._early else sample
+        self._settled()
 
     def _conclude(self, status: int | None) -> None:
         words = lastwords.essence((bytes(self._reader.noise) + b"\n" + self._words).decode("utf-8", "backslashreplace"))
@@ -201,8 +205,11 @@ class Link:
         self.state, self.again = "lost", False
         self.took_s, self._tool_sent = None, False
         self._lost = Lost(self.road.host, reason, detail)
+        waited = self._ask is not None and self.answer is None
         if self._ask is not None and not isinstance(self.answer, Sample):
             self.answer = self._lost
+        if waited:
+            self._settled()
 
 
 def _order(**order: object) -> bytes:
