@@ -44,8 +44,9 @@ def test_a_rank_that_is_locked_on_the_second_host(hosts_of: Hosts) -> None:
         assert launch["nodes_wanted"] == 2
         assert [(node["rank"], node["host"]) for node in launch["nodes"]] == [(0, "gpu01"), (1, "gpu02")]
         assert f"gpu02:{planted}" in launch["members"]
-        named = hangdoc(site, "diagnose", f"gpu02:{planted}", "gpu01", "--json")
+        named = hangdoc(site, "diagnose", f"gpu02:{planted}", "gpu01", "--json", "--deep")
         assert culprits(named) == [("gpu02", "TP1")]
+        assert f"gpu02:{planted}" in named["cost"]["paused_ms"]  # stopped for its native stack, over there
 
 
 def test_the_second_node_was_never_started(hosts_of: Hosts) -> None:

@@ -39,7 +39,7 @@ from .options import (
 )
 from .reaching import reaches
 from .redacting import RedactedCase, Redaction
-from .replay import report_of_case
+from .replay import report_of_cases
 from .targets import Targets, parse, pid_of
 
 
@@ -77,9 +77,7 @@ def command(  # noqa: PLR0913, PLR0917 - typer reads the options from the signat
     if targets.cases:
         if deep:
             raise exits.Stop("--deep looks at living processes, and this is a file")
-        if len(targets.cases) > 1:
-            raise exits.Stop("one case at a time", "hangdoc diagnose CASE")
-        report = report_of_case(targets.cases[0], baselines_of(baseline), known_causes(causes))
+        report = report_of_cases(targets.cases, baselines_of(baseline), known_causes(causes))
     else:
         options = Options(
             stacks=stacks is Stacks.auto,

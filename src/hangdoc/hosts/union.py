@@ -3,7 +3,8 @@ host. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -56,6 +57,30 @@ def union(
         networks=[row for one in parts for row in one.networks or ()] or None,
         places=tuple(places),
     )
+
+
+def in_step(hosts: Sequence[str], runs: Sequence[Iterable[s.Sample]]) -> Iterator[s.Sample]:
+    """Samples that were taken on each host by itself, made those of one look: the first ones of all hosts together, and so on.
+
+    Nothing tells how the hosts' clocks differ, and nobody started the looks at one instant: the first samples count as taken
+    at the same moment, which is true enough of what does not move any more.
+    """
+    shifts: dict[int, Shift] = {}
+    base: s.Sample | None = None
+    for looks in itertools.zip_longest(*runs):
+        found = {place: one for place, one in enumerate(looks) if one is not None}
+        base = base or next(iter(found.values()))
+        for place, one in found.items():
+            shifts.setdefault(place, Shift(base.mono - one.mono, base.boot - one.boot, base.at - one.at))
+        place, lead = next(iter(found.items()))
+        shift = shifts[place]
+        now = Shift(lead.mono + shift.mono, lead.boot + shift.boot, lead.at + shift.wall)
+        places = [
+            HostPlace(host, asked=place in found, wall_ahead=-shifts[place].wall if place in shifts else 0.0)
+            for place, host in enumerate(hosts)
+        ]
+        probes = tuple(dict.fromkeys(probe for one in found.values() for probe in one.probes))
+        yield union(places, found, shifts, now, probes)
 
 
 def lost_place(lost: Lost) -> HostPlace:

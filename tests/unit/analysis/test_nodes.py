@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hangdoc.model.places import packed
 from hangdoc.model.report import Report
 from hangdoc.model.sample import Socket
+from hangdoc.report import live
+from hangdoc.report.picture import victims
 
 from .two_hosts import LISTENING, SECOND_TP1, STORE, Pair, fds, look
 from .world import BARRIER, HOOK, LOAD, ROOT, TP0, TP1, waiting
@@ -177,3 +181,22 @@ def test_next_steps_say_on_which_host_they_are_to_be_done() -> None:
     report = look(pair).report("0")
     assert any(step.startswith(f"ssh gpu02 'py-spy dump --pid {TP1}'    (") for step in report.next), report.next
     assert any(step.startswith(f"hangdoc diagnose --deep gpu02:{TP1}    (") for step in report.next), report.next
+
+
+def test_screens_show_the_host_where_there_are_several() -> None:
+    pair = Pair()
+    pair.nodes[0].bend(TP0, BARRIER)
+    pair.nodes[1].bend(TP1, (HOOK, *LOAD), thread=waiting(TP1, syscall=202, wchan="futex_wait"))
+    # The same number on both hosts: neither the victim nor the culprit may be taken for the other.
+    pair.nodes[0].processes[TP1] = replace(pair.nodes[0].processes.pop(TP0), pid=TP1, threads={TP1: waiting(TP1)})
+    diagnosis = look(pair)
+    report = diagnosis.report("0")
+    assert [(one.host, one.pid) for one in report.culprits] == [("gpu02", TP1)]
+    assert {(group.label, group.count) for group in victims(report)} == {
+        ("launcher on gpu01-gpu02", 2), ("scheduler TP0", 1)
+    }  # fmt: skip
+    shown = live.render(diagnosis.moment("0", {}), width=160)
+    assert "scheduler TP1 on gpu02" in shown
+    pair.down[1] = 0.0
+    lost = live.render(look(pair).moment("0", {}), width=160)
+    assert "gpu02 cannot be reached: no route to host" in lost

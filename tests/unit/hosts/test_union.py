@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hangdoc.hosts.fleet import ask_of
 from hangdoc.hosts.move import Shift, shifted
-from hangdoc.hosts.union import union
+from hangdoc.hosts.union import in_step, union
 from hangdoc.model import sample as s
 from hangdoc.model.ask import Ask, HealthAsk
 from hangdoc.model.places import HostPlace, marked, own, own_inode, packed, packed_inode, place_of, unmarked
@@ -132,3 +132,17 @@ def test_a_question_is_split_into_each_hosts_own_numbers() -> None:
     assert (mine.log_offsets, theirs.log_offsets) == ({"/log#5": 3}, {"/log": 4})
     assert (mine.health, theirs.health) == ([], [HealthAsk(7, 1, "/h")])
     assert ask_of(Ask(1, ("threads",)), 1, HOSTS).stack_pids == ()
+
+
+def test_looks_taken_on_each_host_by_itself_become_one() -> None:
+    def run(boot: float) -> list[s.Sample]:
+        return [
+            s.Sample("h", 1e9 + boot + n, boot + n, boot + n, ("scan",), {7: s.Process(7, 1, boot - 60, "S", "x")})
+            for n in range(3)
+        ]
+
+    both = list(in_step(("a", "b"), (run(1000.0), run(77.0)[:2])))
+    assert [one.mono for one in both] == [1000.0, 1001.0, 1002.0]
+    assert [sorted(one.processes) for one in both] == [[7, packed(1, 7)]] * 2 + [[7]]
+    assert [one.boot - process.start for one in both for process in one.processes.values()] == [60, 60, 61, 61, 62]
+    assert both[2].places[1].silent  # it was looked at for a shorter time, which is no end of its processes
