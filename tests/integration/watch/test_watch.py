@@ -116,7 +116,7 @@ def test_a_launch_that_starts_again_is_said_and_followed(tmp_path: Path) -> None
 def test_what_is_named_before_it_looks_like_an_engine_is_followed(tmp_path: Path) -> None:
     words, env = miniature(tmp_path, _free_port())
     server = words[-1].removesuffix("; true")
-    early = subprocess.Popen(["sh", "-c", f"sleep 3; exec {server}"], env=env, stderr=subprocess.DEVNULL)
+    early = subprocess.Popen(["sh", "-c", f"sleep 8; exec {server}"], env=env, stderr=subprocess.DEVNULL)
     try:
         with watching("--pid", str(early.pid), "--json") as watch:
             out, _ = watch.communicate(timeout=90)
