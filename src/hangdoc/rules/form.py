@@ -16,7 +16,7 @@ from .facts import FACTS
 
 Expected = Literal["hit", "clear", "undecided"]
 # Values of the launch that a step may name; one that is not known is written as its name in capitals.
-PLACES = ("pid", "root", "rank", "host", "port", "path", "log", "model", "address", "python", "version")
+PLACES = ("pid", "root", "rank", "host", "port", "path", "log", "model", "address", "address_port", "python", "version")
 JUDGED = frozenset(VERDICTS) - {"undecided"}
 STUCK: tuple[Verdict, ...] = ("slow", "suspect", "hung", "crashed")
 _ID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")

@@ -12,6 +12,7 @@ from typing import Protocol
 from ..analysis.judge import Judgement
 from ..analysis.links import Edge
 from ..analysis.view import Picture, View
+from ..engines.nodes import endpoint
 from ..model import report as r
 from ..model.places import own, unmarked
 from . import of_cgroup, of_host, of_launch, of_machine, of_member, of_storage
@@ -113,13 +114,15 @@ def _expected(looked: Looked) -> int:
 def _places(looked: Looked) -> dict[str, str]:
     launch = looked.view.launch
     args = launch.args
+    meet = endpoint(launch.nodes[0].address if launch.nodes else args.get("dist-init-addr", ""))
     return {
         "root": str(own(launch.root)),
         "host": launch.host,
         "port": str(launch.port or ""),
         "log": next((path for path in looked.view.logbook.states if path.startswith("/")), ""),
         "model": args.get("model") or args.get("model-path") or "",
-        "address": args.get("dist-init-addr") or args.get("master-addr") or "",
+        "address": (meet[0] or "").strip("[]") or args.get("master-addr") or "",
+        "address_port": str(meet[1] or args.get("master-port") or ""),
         "version": launch.version or "",
         "python": next((one.exe for pid in (launch.root,) if (one := looked.process(pid)) and one.exe), ""),
     }
@@ -130,6 +133,7 @@ def _row(one: Weighed, world: World) -> r.Cause:
     places = {**dict.fromkeys(PLACES, ""), **world.places}
     for held in reversed(one.answer.held):  # the first that names a value wins
         places.update({name: value for name, value in held.subject.places.items() if value and held.truth})
+    places["on"] = places["host"] if len({one.label for one in world.hosts}) > 1 else ""
     return r.Cause(
         cause.id, cause.title, one.confidence, evidence_words(one.answer.held),
         [step_words(step, places) for step in cause.next], cause.disprove, list(cause.sources),
@@ -137,9 +141,11 @@ def _row(one: Weighed, world: World) -> r.Cause:
 
 
 def step_words(step: Step, places: Mapping[str, str]) -> str:
-    """A step in words, with this launch's own values in it."""
+    """A step in words, with this launch's own values in it; with the host of its process where there are several (`on`)."""
     changes = " (this changes the target)" if step.changes else ""
     why = filled(step.why, places)
+    if places.get("on") and any(f"{{{name}}}" in step.run for name in ("pid", "root", "path")):
+        why = f"on {places['on']}: {why}"
     return f"{why}{changes}: {filled(step.run, places)}" if step.run else f"{why}{changes}"
 
 

@@ -222,3 +222,15 @@ def test_a_pattern_that_explodes_elsewhere_takes_no_time() -> None:
     check(evil)
     assert truth(evil, world({"log": ["a" * 100_000 + "b"]})) is False
     assert examples.ListedLines(("x",)).find("x") == ("x",)
+
+
+def test_steps_are_filled_quoted_and_say_on_which_host() -> None:
+    from hangdoc.rules.form import Step
+    from hangdoc.rules.known import step_words
+
+    step = Step("look at {path}", "ls -l {path}; ps {pid} | awk '{{print}}'")
+    places = {"pid": "7", "path": "/a b;c"}
+    assert step_words(step, places) == "look at '/a b;c': ls -l '/a b;c'; ps 7 | awk '{print}'"
+    assert step_words(step, {"pid": "7"}) == "look at PATH: ls -l PATH; ps 7 | awk '{print}'"
+    assert step_words(step, {**places, "on": "gpu02"}).startswith("on gpu02: look at")
+    assert "(this changes the target): kill 7" in step_words(Step("end it", "kill {pid}", changes=True), places)
