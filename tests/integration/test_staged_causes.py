@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 from targets import eventually
 
-from hangdoc.demo.stage import MINIATURE
+from hangdoc.demo.stage import MINIATURE, Stage
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs to be root: mounts, cgroups")
@@ -338,3 +338,24 @@ def test_a_cpu_limit_that_leaves_no_time_to_run(tmp_path: Path) -> None:
             found = one.causes()
     assert found["cpu-quota-throttles"]["confidence"] == "likely"
     assert "lock-not-given-back" not in found
+
+
+def test_a_good_start_has_no_known_cause_at_any_look() -> None:
+    seen = []
+    with Stage(hang=False) as stage:
+        for _ in range(4):
+            words = [sys.executable, "-m", "hangdoc", "diagnose", str(stage.pid), "--json"]
+            done = subprocess.run(words, capture_output=True, text=True, timeout=90, check=False)
+            seen.append(json.loads(done.stdout))
+    assert [(one["verdict"], one["causes"]) for one in seen if one["causes"]] == []
+    assert seen[-1]["verdict"] == "ready"
+
+
+def test_a_rank_that_is_slow_but_moves_is_told_no_reason_to_hang(tmp_path: Path) -> None:
+    # Six quiet seconds between the steps, as a layer may take
+    play = "import time\nfrom sglang.srt.process import say\n\ndef act():\n    for number in range(20):\n"
+    play += "        say(f'Layer {number} of {chr(97 + number)} is made', 1)\n        time.sleep(6)\n"
+    with launch(tmp_path, {"play.py": play}) as one:
+        one.acting()
+        found = {name for _ in range(3) for name in one.causes()}
+    assert found <= {"weights-are-repacked"}  # which says that it is slow and no hang
