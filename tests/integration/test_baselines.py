@@ -94,7 +94,7 @@ def test_a_command_is_recorded_and_ended_and_a_bad_one_is_refused(tmp_path: Path
     [
         (("record-baseline", "../x", "--from-log", "y"), "no name for a baseline"),
         (("record-baseline", "x", "--from-log", "no-such.log"), "cannot be read"),
-        (("record-baseline", "x", "no-such.case"), "neither a PID nor a file"),
+        (("record-baseline", "x", "no-such.case"), "neither a PID, a host nor a file"),
         (("record-baseline", "x", "--"), "no command after --"),
         (("baselines", "show", "nobody"), "there is no baseline"),
         (("baselines", "compare", "one"), "takes 2 names"),
