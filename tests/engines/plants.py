@@ -143,9 +143,8 @@ def summed(rows: Iterable[dict[str, Any]]) -> str:
         lines.append(f"{engine} {kind}: {len(found)} starts, called hung {hung}{more}, suspected meanwhile {suspect}")
         missed = len(found) - hung if kind == "hang" else hung
         if not missed:
-            lines.append(
-                f"  0 of {len(found)}: the true rate is below {100 * 3 / len(found):.0f} % (95 %, rule of three)"
-            )
+            bound = 100 * (1 - 0.05 ** (1 / len(found)))  # about 3 / n
+            lines.append(f"  0 of {len(found)} wrong: the true rate is below {bound:.0f} % (95 %)")
         modes = Counter(f"{row['mode']} {row['phase'][0]}" for row in found)
         lines.append(
             "  " + ", ".join(f"{mode} x{count}" if count > 1 else mode for mode, count in sorted(modes.items()))

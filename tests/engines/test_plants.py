@@ -64,4 +64,4 @@ def test_the_sum_says_what_none_of_so_many_bounds_and_leaves_out_what_never_fire
     rows.append(scored(plan, output("hung"), [], 130.0))
     text = summed(rows)
     assert "vllm harmless: 30 starts, called hung 0" in text
-    assert "0 of 30: the true rate is below 10 %" in text
+    assert "0 of 30 wrong: the true rate is below 10 %" in text
