@@ -130,6 +130,8 @@ def _launch(root: int, profile: Profile, sample: Sample, below: list[int]) -> La
     pids = [root, *below]
     host = host_of(root, sample)
     members = assign(root, pids, processes, profile, args)
+    if members[root].role == "api-server" and not _head(args):
+        members[root] = replace(members[root], role="launcher")  # it serves no HTTP
     if sample.places:
         members = {pid: replace(one, host=host) for pid, one in members.items()}
     return Launch(

@@ -133,7 +133,7 @@ def _expected(profile: Profile, parent: Role, args: Mapping[str, str]) -> list[t
             for rank in ranks
         ]
     if role == "worker" and profile.engine == "vllm":
-        return [(role, rank) for rank in ranks] if local > 1 else []  # TP 1 works inside the engine core
+        return [(role, rank) for rank in ranks] if tp * pp > 1 else []  # TP 1 works inside the engine core
     if role == "scheduler":
         return [(role, rank) for rank in ranks]
     return None

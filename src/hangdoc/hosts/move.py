@@ -225,6 +225,7 @@ _FIELDS: dict[str, Callable[[_Move, Any], Any]] = {
     "native": _Move.stacks,
     "glance": _Move.glance,
     "trace": _Move.trace,
+    "kernel_stacks": lambda move, found: {packed(move.place, tid): names for tid, names in found.items()},
     "weights": lambda move, paths: tuple(move.mark(path) for path in paths),
 }
 

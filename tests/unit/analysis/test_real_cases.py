@@ -43,6 +43,7 @@ PLANTED = {
     "sglang-child": (STUCK, "scheduler", "", ("child-wait",), ("weight-load", "distributed-init")),
     "sglang-two-nodes-locked": (("hung",), "scheduler", "TP1", ("lock-cycle",), ("kv-cache", "memory-profile")),
     "sglang-two-nodes-second-missing": (STUCK, "scheduler", "TP0", ("rendezvous",), ("distributed-init",)),
+    "vllm-two-nodes-second-missing": (STUCK, "worker", "TP0", ("rendezvous",), ("distributed-init",)),
     "sglang-two-nodes-no-route": (STUCK, "scheduler", "TP1", ("socket-connect",), ("distributed-init",)),
     "sglang-two-nodes-wrong-address": (STUCK, "scheduler", "TP1", ("socket-connect",), ("distributed-init",)),
     "sglang-second-node-missing": (STUCK, "scheduler", "TP0", ("rendezvous",), ("distributed-init",)),
@@ -83,6 +84,7 @@ def test_what_was_planted_is_told_and_nobody_else_is_named(name: str, tmp_path: 
     [
         ("sglang-two-nodes-locked", "gpu02", "thread"),  # an AB-BA of rank 1, on the second host
         ("sglang-two-nodes-second-missing", "gpu01", "node rank 1"),  # its command was never given
+        ("vllm-two-nodes-second-missing", "gpu01", "node rank 1"),
         ("sglang-two-nodes-no-route", "gpu02", "10.99.0.9:5000"),  # an address that is not routed
         ("sglang-two-nodes-wrong-address", "gpu02", "10.77.0.99:5000"),  # nobody has that address
     ],

@@ -106,3 +106,21 @@ def test_one_node_alone_knows_that_there_are_more() -> None:
 )
 def test_endpoints(text: str, found: tuple[str, int]) -> None:
     assert endpoint(text) == found
+
+
+def test_a_node_of_vllm_that_serves_no_http_has_a_launcher() -> None:
+    (one,) = find(seen(launch(VLLM.format(0, "h", ""), 0), launch(VLLM.format(1, "h", " --headless"), 1)))
+    assert [one.members[node.root].role for node in one.nodes] == ["api-server", "launcher"]
+
+
+def test_workers_that_ray_started_on_another_host_belong_to_the_one_launch_that_uses_ray() -> None:
+    head = launch("python /v/bin/vllm serve m -tp 4 --distributed-executor-backend ray", 0)
+    raylet, worker = packed(1, 40), packed(1, 41)
+    others = {
+        raylet: Process(raylet, packed(1, 1), 2.0, "S", "raylet", cmdline=("/r/raylet",)),
+        worker: Process(
+            worker, raylet, 30.0, "S", "ray::RayWorkerW", cmdline=("ray::RayWorkerWrapper.execute_method",)
+        ),
+    }
+    (one,) = find(seen(head, others))
+    assert (one.members[worker].role, one.members[worker].host) == ("worker", "gpu02")

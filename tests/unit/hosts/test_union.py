@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
+from typing import get_args, get_type_hints
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hangdoc.hosts.fleet import ask_of
-from hangdoc.hosts.move import Shift, shifted
+from hangdoc.hosts.move import _FIELDS, Shift, shifted
 from hangdoc.hosts.union import in_step, union
 from hangdoc.model import sample as s
 from hangdoc.model.ask import Ask, HealthAsk
@@ -50,7 +51,7 @@ def member(pid: int = 7) -> s.Process:
         pid, 1, 50.0, "S", "python", nspid=(pid, 2), tracer=4, cgroup="/c", net_ns=11, pid_ns=12, mnt_ns=13,
         threads={pid: thread}, gil=s.Gil(8, (pid,)), shared=("0:1:5",),
         fds={3: s.Fd(3, "socket", "socket:[77]", 77), 4: s.Fd(4, "pidfd", "pidfd", pidfd=-1), 5: s.Fd(5, "pidfd", "", pidfd=6)},
-        stacks=[s.Stack(pid), s.Stack(None)],
+        stacks=[s.Stack(pid), s.Stack(None)], kernel_stacks={pid: ("nfs_wait",)},
     )  # fmt: skip
 
 
@@ -84,6 +85,7 @@ def test_every_id_and_clock_of_a_further_host_is_moved() -> None:
     fds = one.fds or {}
     assert (fds[3].inode, fds[4].pidfd, fds[5].pidfd) == (packed_inode(1, 77), -1, packed(1, 6))
     assert [stack.tid for stack in one.stacks or ()] == [pid, None]
+    assert one.kernel_stacks == {pid: ("nfs_wait",)}
     assert (moved.sockets[0].inode, moved.sockets[0].peer) == (packed_inode(1, 77), packed_inode(1, 78))
     assert (moved.logs[0].path, moved.logs[0].mtime, moved.logs[0].place) == ("gpu02:/log", 1020.0, 1)
     assert moved.logs[0].inode == 5  # it goes back to its host with the next question
@@ -146,3 +148,36 @@ def test_looks_taken_on_each_host_by_itself_become_one() -> None:
     assert [sorted(one.processes) for one in both] == [[7, packed(1, 7)]] * 2 + [[7]]
     assert [one.boot - process.start for one in both for process in one.processes.values()] == [60, 60, 61, 61, 62]
     assert both[2].places[1].silent  # it was looked at for a shorter time, which is no end of its processes
+
+
+# Names of fields that hold ids, and the parts of a sample that `move` knows to have some.
+_IDS = {"pid", "pids", "tid", "inode", "reader", "holder", "holders", "waiters", "net_ns", "pidfd", "daemons", "tracer"}
+_MOVED = {
+    "Sample", "Process", "Thread", "FutexWait", "Gil", "Fd", "Stack", "Glance", "GlanceThread", "Trace", "TracedCall",
+    "Socket", "Log", "Health", "FileLock", "Ring", "Ended", "Unseen", "DeepStep", "Cost", "HostFacts", "KernelLine",
+    "Place", "Checkpoint", "Partial", "WeightFile", "LockFile", "Network", "Asked", "Proxy", "Machine",
+}  # fmt: skip
+
+
+def parts_of(kind: type, known: set[type]) -> set[type]:
+    """Every dataclass that a sample is made of."""
+    known.add(kind)
+    for hint in get_type_hints(kind).values():
+        waiting = [hint]
+        while waiting:
+            one = waiting.pop()
+            waiting += get_args(one)
+            if isinstance(one, type) and is_dataclass(one) and one not in known:
+                parts_of(one, known)
+    return known
+
+
+def test_whatever_holds_ids_is_moved() -> None:
+    """A new part of a sample that names processes, threads or inodes needs its line in hosts/move.py."""
+    found = {one.__name__ for one in parts_of(s.Sample, set()) if _IDS & {field.name for field in fields(one)}}
+    assert found <= _MOVED
+
+
+def test_whatever_is_kept_by_thread_is_moved() -> None:
+    by_number = {name for name, hint in get_type_hints(s.Process).items() if "Dict[int" in str(hint)}
+    assert by_number <= set(_FIELDS)
