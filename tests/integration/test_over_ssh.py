@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from overssh import hangdoc, server, told
 from sshosts import HUB, Site
+from targets import eventually
 
 Hosts = Callable[..., Site]
 
@@ -78,6 +80,28 @@ def test_the_agent_that_was_run_by_hand_gives_a_case(hung: Site, tmp_path: Path)
     report = told(hangdoc(hung, "diagnose", case, "--json"), 1)
     (culprit,) = report["culprits"]
     assert (report["verdict"], culprit["host"], culprit["rank"]) == ("hung", "gpu01", "TP1")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_the_agent_ends_however_hangdoc_does(hung: Site, number: signal.Signals) -> None:
+    command = [sys.executable, "-m", "hangdoc", "watch", "gpu02:1", "--json"]
+    look = subprocess.Popen(command, env=hung.environ(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    host = hung.hosts[1]
+
+    def agents() -> list[str]:
+        rows = hung.run(host, "ps", "-eo", "args").splitlines()
+        return [row for row in rows if "python3 -I -S -c" in row]
+
+    try:
+        assert eventually(agents, 20)
+        assert look.stdout is not None
+        look.stdout.readline()
+        look.send_signal(number)
+        look.wait(20)
+        eventually(lambda: not agents(), 10)
+    finally:
+        look.kill()
+        look.communicate()
 
 
 def test_a_host_without_a_launch_says_so(hung: Site) -> None:

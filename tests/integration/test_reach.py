@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import stat
+import subprocess
 import sys
 import time
 import uuid
@@ -16,11 +17,11 @@ from pathlib import Path
 import pytest
 from targets import eventually
 
-from hangdoc.agent import bootstrap
-from hangdoc.hosts import frames
+from hangdoc.agent import bootstrap, bundle
+from hangdoc.hosts import frames, link, names
 from hangdoc.hosts.channel import Lost
 from hangdoc.hosts.cluster import ClusterReach
-from hangdoc.hosts.roads import Road
+from hangdoc.hosts.roads import Road, Way, roads
 from hangdoc.model.ask import Ask
 from hangdoc.model.sample import Sample
 
@@ -243,3 +244,67 @@ def test_the_interpreter_of_a_running_process_serves_where_the_host_has_none(
     on_path(tmp_path / "bin", "readlink")
     with reach(bare) as made:  # this test is such a process
         assert good(asked(made)["a"])
+
+
+@pytest.mark.root
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root and setpriv to be another user"
+)
+@pytest.mark.parametrize("processes", [1, 4, 8])
+def test_a_user_who_may_have_few_processes(processes: int) -> None:
+    """One is too few for a shell; with more the scan goes through, and what could not be started is told."""
+    other = (
+        "setpriv",
+        "--reuid",
+        "54321",
+        "--clear-groups",
+        "prlimit",
+        f"--nproc={processes}",
+        "env",
+        "PATH=/usr/bin:/bin",
+    )
+    with reach((*other, "sh")) as made:
+        answer = made.exchange({"a": Ask(1, ("scan",))})["a"]
+    if processes == 1:
+        assert "fork" in lost(answer).detail.lower()
+    else:
+        assert isinstance(answer, Sample), answer
+        assert answer.processes
+
+
+def test_an_agent_that_nobody_asks_for_long_ends_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection may die without a word; the far side must not stay."""
+    monkeypatch.setattr(link, "IDLE_S", 0.5)
+    with reach(GOOD) as made:
+        assert good(asked(made)["a"])
+        client = made._links["a"].client
+        assert client is not None
+        eventually(lambda: client.process.poll() == 0, 10)
+
+
+@pytest.mark.slow
+def test_a_thousand_names_of_which_thirty_are_dead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler here")
+    stub = Path(__file__).with_name("ssh_stub.c")
+    subprocess.run([compiler, "-O1", "-w", stub, "-o", tmp_path / "ssh"], check=True, timeout=60)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    for name, value in (("ZIP", len(bundle.build())), ("DEAD", 33), ("SECONDS", 2)):
+        monkeypatch.setenv(name, str(value))
+    hosts = names.expand(["node[1-1000]"])
+    made = ClusterReach(roads(hosts, Way()))
+    try:
+        for number in (1, 2):
+            began = time.monotonic()
+            answers = made.exchange(dict.fromkeys(hosts, Ask(number, ("scan",))))
+            took = time.monotonic() - began
+            dead = {host: one for host, one in answers.items() if isinstance(one, Lost)}
+            assert sorted(dead, key=hosts.index) == [f"node{one}" for one in range(33, 1001, 33)]
+            assert {one.reason for one in dead.values()} == {"timed-out"}
+            assert [one.host for one in answers.values() if isinstance(one, Sample)] == [
+                one for one in hosts if one not in dead
+            ]
+        assert took < 5  # the dead ones are known by now
+    finally:
+        made.close()
