@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -35,6 +34,11 @@ import fcntl, os, socket, time
 import filelock._api
 def xet_get():
     time.sleep(1000)
+def http_get(path):
+    with open(path, "wb", buffering=0) as file:
+        for _ in range(1000):
+            file.write(bytes(1 << 16))
+            time.sleep(0.2)
 def hf_hub_download(address=None, lock=None, name=None):
     if name:
         socket.getaddrinfo(name, 443)
@@ -50,6 +54,12 @@ def acquire(path, soft=True):
     while os.path.exists(path):
         time.sleep(0.05)
 """,
+    "sglang/srt/utils/common.py": """
+import time
+def wait_port_available():
+    while True:
+        time.sleep(0.5)
+""",
     "sglang/srt/server_args.py": """
 def prepare_server_args(main, *words):
     main(*words)
@@ -64,9 +74,10 @@ def wait_until_ready(address):
 LAUNCH = """
 import os, socket, subprocess, sys, time
 from torch.distributed.distributed_c10d import init_process_group, new_group
-from huggingface_hub.file_download import hf_hub_download, xet_get
+from huggingface_hub.file_download import hf_hub_download, http_get, xet_get
 from filelock._api import acquire
 from sglang.srt.distributed.device_communicators.shm_broadcast import wait_until_ready
+from sglang.srt.utils.common import wait_port_available
 from sglang.srt.server_args import prepare_server_args
 def main(deaf, own, folder):
     {body}
@@ -90,7 +101,9 @@ class Plant:
     args: tuple[str, ...] = ()
     env: dict[str, str] = field(default_factory=dict)
     inside: str = ""  # run as root in a mount namespace of its own, before the launch
+    net: bool = False  # in a network namespace of its own, too
     log: str = ""  # what it prints first
+    after: float = 0.0  # seconds from its start to the look
 
 
 def own_address() -> str:
@@ -142,7 +155,7 @@ def planted(plant: Plant, folder: Path, ports: tuple[int, str, int]) -> Iterator
     env |= {"DEAF": str(port), "OWN": own or "127.0.0.1", "OWN_DEAF": str(own_port), **plant.env}
     words = [sys.executable, "-m", "sglang.launch_server", "--model-path", "org/m", "--port", "1", *plant.args]
     if plant.inside:
-        words = ["unshare", "-m", "sh", "-ec", f'{plant.inside}; exec "$@"', "sh", *words]
+        words = ["unshare", "-mn" if plant.net else "-m", "sh", "-ec", f'{plant.inside}; exec "$@"', "sh", *words]
     (folder / "log").write_text(plant.log)
     with (folder / "log").open("ab") as log:
         child = subprocess.Popen(words, env=env, cwd=folder, stdin=subprocess.PIPE, stdout=log, stderr=log)
@@ -151,5 +164,5 @@ def planted(plant: Plant, folder: Path, ports: tuple[int, str, int]) -> Iterator
     finally:
         for pid in (*children_of(child.pid), child.pid):
             os.kill(pid, signal.SIGKILL)
-        child.communicate()
-        shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(subprocess.TimeoutExpired):  # one on a silent file system ends when that is unmounted
+            child.communicate(timeout=5)

@@ -9,11 +9,13 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fuse import silent_mount
 from plants_of_start import Plant, deaf, own_address, planted
 
 MEETING = iter(range(5000, 6000))  # a port for each, lest two of them be taken for the two nodes of one launch
@@ -31,6 +33,14 @@ HOSTS = "printf '127.0.1.1 %s\\n' gpu01 > $FOLDER/hosts; mount --bind $FOLDER/ho
 RESOLV = (
     "printf 'nameserver 127.9.9.9\\nsearch a.b c.b d.b\\noptions timeout:30 ndots:5\\n' > $FOLDER/r;"
     " mount --bind $FOLDER/r /etc/resolv.conf"
+)
+BRIDGE = (
+    "ip link set lo up; ip link add v0 type veth peer name v1; ip link set v0 arp off; ip link set v1 up;"
+    " ip addr add 172.17.0.1/24 dev v0; ip link set v0 up"
+)
+FULL = (
+    "mount -t tmpfs -o size=1m tmpfs $FOLDER/hf; mkdir -p $FOLDER/hf/hub/models--org--m/blobs; cd $FOLDER/hf/hub;"
+    " touch -d '1 hour ago' models--org--m/blobs/abc.incomplete; dd if=/dev/zero of=fill bs=4k count=999 2>/dev/null || true"
 )
 PLANTS = {
     "file-lock-held-outside": Plant("acquire(folder + '/held', soft=False)"),
@@ -56,6 +66,18 @@ PLANTS = {
         log="Waiting in store based barrier to initialize process group for rank: 0, key: store_based_barrier_key:1"
         " (world_size=8, num_workers_joined=6, timeout=0:30:00)\n",
     ),
+    "weights-download-silent": Plant("http_get(folder + '/hf/hub/models--org--m/blobs/new.incomplete')", after=24),
+    "download-disk-full": Plant("xet_get()", inside=FULL, log="OSError: [Errno 28] No space left on device\n"),
+    "docker-bridge-announced": Plant("new_group(('172.17.0.9', 40733))", args=nodes(), inside=BRIDGE, net=True),
+    "derived-port-held": Plant(
+        "wait_port_available()",
+        launcher=True,
+        log="dist_init_port at 30233 is not available in 30 seconds. It is used by process 99\n",
+    ),
+    "gated-launch-waits": Plant(
+        "new_group()", args=("--gated-launch-port", "4000"), log="Gated launch waiting for activation\n"
+    ),
+    "ipv6-rendezvous": Plant("init_process_group()", args=nodes(0, "[fd00::10]")),
     "store-unreachable": Plant("init_process_group(own)"),
     "gloo-wrong-interface": Plant("new_group(deaf)", args=nodes()),
     "hostname-is-loopback": Plant("new_group()", args=nodes(), env={"HOSTNAME": "gpu01"}, inside=HOSTS),
@@ -86,7 +108,15 @@ PLANTS = {
     "debugger-prompt": Plant("breakpoint(); new_group()", launcher=True),
 }
 # Others of which something is true of that plant, too, may come before these.
-NOT_FIRST = {"cluster-dns-slow", "hub-mirror-unreachable", "node-zero-not-listening", "store-clients-missing"}
+NOT_FIRST = {
+    "download-disk-full",
+    "gated-launch-waits",
+    "ipv6-rendezvous",
+    "cluster-dns-slow",
+    "hub-mirror-unreachable",
+    "node-zero-not-listening",
+    "store-clients-missing",
+}
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +164,25 @@ def test_the_planted_cause_is_named(cause: str, around: Path, ports: tuple[int, 
     if "own" in plant.body and not ports[1]:
         pytest.skip("this host has no address but loopback")
     with planted(plant, around, ports) as pid:
+        time.sleep(plant.after)
         report = diagnosed(pid)
-    assert report["verdict"] in ("suspect", "hung", "slow", "undecided")  # one of two nodes alone may leave it open
+    assert report["verdict"] in (
+        "suspect",
+        "hung",
+        "slow",
+        "undecided",
+        "progressing",
+    )  # one of two nodes alone may leave it open
     found = [one["id"] for one in report["causes"]]
     assert cause in (found if cause in NOT_FIRST else found[:1]), [report["culprits"], report["undecided"]]
+
+
+@pytest.mark.slow
+def test_a_file_system_that_stopped_answering_is_named(around: Path, ports: tuple[int, str, int]) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("mounting needs root")
+    point = around / "fs"
+    point.mkdir()
+    with silent_mount(point), planted(Plant("os.stat(folder + '/fs/x')"), around, ports) as pid:
+        report = diagnosed(pid)
+    assert [one["id"] for one in report["causes"]][:1] == ["file-system-silent"], report["undecided"]
