@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gzip
+import re
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
@@ -54,6 +55,21 @@ def test_every_step_is_a_command_that_a_shell_understands(tmp_path: Path) -> Non
         script.write_text("\n".join(steps))
         done = subprocess.run(["sh", "-n", script], capture_output=True, text=True, check=False)
         assert (cause.id, done.returncode, done.stderr) == (cause.id, 0, "")
+
+
+def test_no_step_waits_for_a_driver_or_a_mount_that_does_not_answer() -> None:
+    asks = re.compile(r"(?<![\w-])(?:nvidia-smi|df -\w)")
+    for cause in CAUSES:
+        for one in (step.run for step in cause.next if not step.changes):
+            bare = [at.start() for at in asks.finditer(one) if not re.search(r"timeout -k 1 \d+ $", one[: at.start()])]
+            assert bare == [] or "/dev/shm" in one, (cause.id, one)
+
+
+def test_logs_are_searched_as_text() -> None:
+    for cause in CAUSES:
+        for one in (step.run for step in cause.next):
+            for found in re.finditer(r"grep ([^|;]*)\{log\}", one):
+                assert re.match(r"(?:-\w+ )*-\w*a", found[1]), (cause.id, one)
 
 
 @pytest.mark.parametrize("path", load.files(load.shipped_folder()), ids=lambda one: one.stem)
