@@ -23,6 +23,20 @@ _QUANTIFIED = {
     "culprit": "of a culprit", "victims": "of a victim", "any_rank": "of some rank", "all_ranks": "of every rank",
     "any_member": "of some process of the launch", "host": "of a host",
 }  # fmt: skip
+_FILL_IN = {
+    "pid": "the process that the evidence is about, first the culprit",
+    "root": "the first process of the launch",
+    "rank": "the number of the rank",
+    "host": "the host of that process",
+    "port": "the port that the server is to listen on",
+    "path": "the file that it waits for",
+    "log": "the server's log",
+    "model": "the model as it was given to the server",
+    "address": "where the nodes meet, without the port",
+    "address_port": "the port where the nodes meet",
+    "python": "the server's Python",
+    "version": "the version of the engine",
+}
 _GENERATED = "Generated from `src/hangdoc/rules` by `make docs`."
 
 
@@ -45,6 +59,7 @@ def _page(cause: KnownCause) -> Iterator[str]:
     yield from ("", "## What hangdoc looks for", "", *_tree(cause.when, 0))
     yield from ("", "## What proves it", "", cause.evidence.strip())
     yield from ("", "## What to do first", "", *(f"{at}. {_step(one)}" for at, one in enumerate(cause.next, 1)))
+    yield from _legend(cause.next)
     yield from ("", "## What cures it for good", "", cause.cure.strip())
     yield from ("", "## It is something else if", "", cause.disprove.strip())
     if cause.false_positives:
@@ -62,6 +77,21 @@ def _step(step: Step) -> str:
     why, run = step.why.format(**values), step.run.format(**values)
     ticks = "``" if "`" in run else "`"
     return f"{why}{changes}: {ticks}{run}{ticks}" if run else f"{why}{changes}"
+
+
+def _legend(steps: Sequence[Step]) -> Iterator[str]:
+    """What stands for what in the steps of a page; nothing where they can be pasted as they are."""
+    text = " ".join(f"{one.why} {one.run}" for one in steps)
+    named = [f"{name.upper()} is {_FILL_IN[name]}" for name in PLACES if f"{{{name}}}" in text]
+    said = []
+    if named:
+        said.append(f"`hangdoc diagnose` fills these in: {'; '.join(named)}.")
+    if "~/" in text:
+        said.append("`~` is the home of the user as whom the server runs, in its container if it has one.")
+    if "py-spy " in text:
+        said.append("`hangdoc check` says where py-spy is.")
+    if said:
+        yield from ("", " ".join(said))
 
 
 def _tree(one: Condition, depth: int, prefix: str = "") -> Iterator[str]:
