@@ -117,8 +117,12 @@ def ranks(*codes: str) -> tuple[str, dict[str, str]]:
     return launcher, {**_RANKS, **works}
 
 
+SETTLE_S = 2.0  # what moved just before a look makes it undecided
+
+
 def look(process: subprocess.Popen[bytes], *words: str) -> dict[str, Any]:
-    """The report on a launch."""
+    """The report on a launch, after it had the time to come where it stops."""
+    time.sleep(SETTLE_S)
     command = [sys.executable, "-m", "hangdoc", "diagnose", str(process.pid), "--json", "--baseline", "none", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
     assert done.stdout, done.stderr

@@ -46,6 +46,7 @@ class History:
         self.facts: HostFacts | None = None
         self.first_facts: HostFacts | None = None
         self.sockets: list[Socket] = []
+        self.sockets_read = False  # a network without any socket is no network that was not read
         self.file_locks: list[FileLock] = []
         self.rings: list[Ring] = []
         self.storage = Storage()  # each part as last seen
@@ -121,6 +122,7 @@ class History:
                 self.tracks[pid].gone = sample.mono
         if sample.sockets or "sockets" in sample.probes:
             self.sockets = sample.sockets
+            self.sockets_read = bool(sample.sockets) or all(one.probe != "sockets" for one in sample.unseen)
         if "fds" in sample.probes:
             self.file_locks, self.rings = sample.file_locks, sample.rings
         if sample.storage is not None:

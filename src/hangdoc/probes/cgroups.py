@@ -28,11 +28,13 @@ def paths(content: str) -> Dict[str, str]:
 
 
 def label(found: Dict[str, str]) -> str:
-    """The path that names the group of a process best: that of version 2, else of the memory controller. Pure."""
-    for controller in ("", "memory", "freezer", "cpu"):
-        if found.get(controller, "/") != "/":
-            return found[controller]
-    return "/"
+    """The path that names the group of a process best: that of version 2, else of the memory controller; and what of version 1's
+    other controllers lies elsewhere, so that two processes have one name only where they have one set of limits. Pure."""
+    named = [(one, found[one]) for one in ("", "memory", "freezer", "cpu", "pids") if found.get(one, "/") != "/"]
+    if not named:
+        return "/"
+    first = named[0][1]
+    return " ".join([first, *(f"{one}:{path}" for one, path in named[1:] if path != first)])
 
 
 def folders(mount: mounts.Mount, path: str) -> List[str]:

@@ -134,14 +134,14 @@ def _repeats(c: Looked, _: str) -> Any:
 
 def _listening(c: Looked, _: str) -> Any:
     port = c.view.launch.port
-    if port is None or not c.view.history.sockets:
+    if port is None or not c.view.history.sockets_read:
         return c.missing("sockets")
     return listeners(c.view).get(port) is not None
 
 
 def _port_taken(c: Looked, _: str) -> Any:
     port = c.view.launch.port
-    if port is None or not c.view.history.sockets:
+    if port is None or not c.view.history.sockets_read:
         return c.missing("sockets")
     found = listeners(c.view)
     return port in found and found[port] is None
@@ -179,7 +179,7 @@ def _nodes_missing(c: Looked, _: str) -> Any:
 
 
 def _never_came(c: Looked, _: str) -> Any:
-    if not c.view.history.sockets:
+    if not c.view.history.sockets_read:
         return c.missing("sockets")
     found = away(c.view)
     if found is not None and not found.never_came:
@@ -258,13 +258,13 @@ def _ring_full(c: Looked, _: str) -> Any:
 
 
 def _connecting(c: Looked, _: str) -> Any:
-    if not c.view.history.sockets:
+    if not c.view.history.sockets_read:
         return c.missing("sockets")
     return addresses(row.remote for rows in c.sockets.values() for row in rows if row.state == "SYN_SENT")
 
 
 def _remote_peers(c: Looked, _: str) -> Any:
-    if not c.view.history.sockets or any(
+    if not c.view.history.sockets_read or any(
         one.process.fds is None for one in c.view.history.tracks.values() if one.member.needed and one.gone is None
     ):
         return c.missing("sockets")

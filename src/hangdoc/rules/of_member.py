@@ -245,7 +245,7 @@ def _input(fds: dict[int, Fd]) -> Any:
 
 def _sockets(state: str, *, local: bool = False) -> Callable[[OfMember, str], Any]:
     def get(c: OfMember, _: str) -> Any:
-        if c.process.fds is None or not c.looked.view.history.sockets:
+        if c.process.fds is None or not c.looked.view.history.sockets_read:
             return c.missing("sockets")
         rows = c.looked.sockets.get(c.process.pid, ())
         return addresses(one.local if local else one.remote for one in rows if one.state == state)

@@ -42,8 +42,9 @@ def test_any_mountinfo_is_no_error(content: str) -> None:
 
 
 def test_cgroup_label_prefers_version_two() -> None:
-    assert cgroups.label(cgroups.paths("4:memory:/a\n0::/b/c\n")) == "/b/c"
-    assert cgroups.label(cgroups.paths("4:memory:/a\n3:cpu,cpuacct:/x\n0::/\n")) == "/a"
+    assert cgroups.label(cgroups.paths("4:memory:/a\n0::/b/c\n")) == "/b/c memory:/a"
+    assert cgroups.label(cgroups.paths("4:memory:/a\n3:cpu,cpuacct:/a\n2:pids:/\n0::/\n")) == "/a"
+    assert cgroups.label(cgroups.paths("4:memory:/a\n3:cpu,cpuacct:/x\n0::/\n")) == "/a cpu:/x"
     assert cgroups.label(cgroups.paths("0::/\n")) == "/"
 
 

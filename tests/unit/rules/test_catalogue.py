@@ -172,7 +172,7 @@ WITHOUT: dict[str, Callable[[Sample], Sample]] = {
     "fds": lambda one: replace(_strip(one, fds=None), file_locks=[], rings=[]),
     "environ": lambda one: _strip(one, env=None, limits=None),
     "packages": lambda one: _strip(one, packages=None, modified=None),
-    "sockets": lambda one: replace(one, sockets=[]),
+    "sockets": lambda one: replace(one, sockets=[], probes=tuple(name for name in one.probes if name != "sockets")),
     "logs": lambda one: replace(one, logs=[]),
     "host": lambda one: replace(one, host_facts=None),
     "storage": lambda one: replace(_strip(one, weights=None, libraries=None), storage=None),
