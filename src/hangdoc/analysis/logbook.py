@@ -37,6 +37,7 @@ class Written:
     last_line: str = ""
     last_line_at: float | None = None  # wall clock by the line's own time, else when it was seen to be new
     last_new: float | None = None  # monotonic instant at which a line of a new template or a mark was seen
+    last_bar: float | None = None  # monotonic instant at which a progress bar was seen to have gone on
     bars: dict[str, lines.Bar] = field(default_factory=dict)  # template of a progress bar -> n of m
     paces: dict[str, Pace] = field(default_factory=dict)  # the same template -> how fast it goes
     marked: dict[Phase, float] = field(default_factory=dict)  # phase -> monotonic instant of the look that read a mark
@@ -119,7 +120,10 @@ class Logbook:
         """Monotonic instant of the last new line that is, or may be, of this member: one that no prefix ever named may
         have written those that name nobody."""
         own = self.by_member.get(member.pid)
-        return own.last_new if own is not None else self.others.last_new
+        if own is None:
+            return self.others.last_new
+        # A bar that names nobody, as tqdm draws them, may be of anybody.
+        return max((at for at in (own.last_new, self.others.last_bar) if at is not None), default=None)
 
     def grew_at(self) -> float | None:
         """Monotonic instant at which any log was last seen to grow."""
@@ -208,6 +212,7 @@ class Logbook:
                 written.bars[shape] = line.bar
             if shape in written.paces or len(written.paces) < _PACES:
                 read_bar(written.paces.setdefault(shape, Pace()), line.text, line.bar, at)
+            written.last_bar = seen if new else written.last_bar
         if new and seen is not None:
             written.last_new = seen
 

@@ -292,3 +292,15 @@ def test_a_new_file_in_a_compilers_cache_is_progress_of_who_computes() -> None:
 
 def test_a_cache_that_somebody_else_fills_moves_nobody_who_waits() -> None:
     assert compiling(busy=False).verdict == "suspect"
+
+
+def test_a_bar_that_names_nobody_may_be_of_the_rank_that_seems_still() -> None:
+    world = World()
+    world.log = BEGIN
+    world.bend(TP1, (HOOK, *INIT))
+
+    def move(here: World, second: int) -> str:
+        return f"Repacking layers: {5 * second}% {second}/20 [00:{second:02}<00:09,  1.00s/it]\n" if second else ""
+
+    assert look(world, 18, move).report("0").verdict == "progressing"
+    assert look(world, 18).report("0").verdict == "suspect"
