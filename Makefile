@@ -3,6 +3,7 @@
 PYTHON ?=
 HANGLAB ?= ../shared/hanglab
 SCENARIOS ?= all
+FROM ?=
 ARGS ?=
 
 BIN := .venv/bin
@@ -24,9 +25,9 @@ lint: $(STAMP)  ## style, types, and which part may import which
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports > .venv/imports.txt || { cat .venv/imports.txt; exit 1; }
 
-engines: $(STAMP)  ## real vLLM and SGLang with planted faults; SCENARIOS="id id" for some of them
+engines: $(STAMP)  ## real vLLM and SGLang with planted faults; SCENARIOS="id id" for some of them, FROM=FILE for others
 	@test -f $(HANGLAB)/hanglab.py || { echo "no hanglab in $(HANGLAB): make engines HANGLAB=FOLDER"; exit 2; }
-	@$(BIN)/python $(HANGLAB)/hanglab.py run $(SCENARIOS) -- $(CURDIR)/$(BIN)/hangdoc diagnose --pid {pid} --json
+	@$(BIN)/python $(HANGLAB)/hanglab.py $(if $(FROM),--scenarios $(FROM)) run $(SCENARIOS) -- $(CURDIR)/$(BIN)/hangdoc diagnose --pid {pid} --json
 
 plants: $(STAMP)  ## real starts with something planted at random; ARGS="sglang harmless 1 2 3" or "vllm hang 7"
 	@test -f $(HANGLAB)/hanglab.py || { echo "no hanglab in $(HANGLAB): make plants HANGLAB=FOLDER"; exit 2; }

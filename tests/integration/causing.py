@@ -121,12 +121,15 @@ SETTLE_S = 2.0  # what moved just before a look makes it undecided
 
 
 def look(process: subprocess.Popen[bytes], *words: str) -> dict[str, Any]:
-    """The report on a launch, after it had the time to come where it stops."""
+    """The report on a launch, after it had the time to come where it stops; a second one where something still moved."""
     time.sleep(SETTLE_S)
     command = [sys.executable, "-m", "hangdoc", "diagnose", str(process.pid), "--json", "--baseline", "none", *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
-    assert done.stdout, done.stderr
-    report: dict[str, Any] = json.loads(done.stdout)
+    for _ in range(2):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+        assert done.stdout, done.stderr
+        report: dict[str, Any] = json.loads(done.stdout)
+        if report["verdict"] != "undecided":
+            break
     return report
 
 

@@ -41,6 +41,9 @@ STORE = {
         from torch.distributed.rendezvous import _tcp_rendezvous_handler
         def init_process_group(host, port):
             _tcp_rendezvous_handler(host, port)
+        def new_group(host):
+            import socket
+            with socket.create_connection((host, 5000)) as pair: pair.recv(1)
         """,
 }
 NODES = ("--nnodes", "2", "--node-rank", "1", "--tp", "2", "--dist-init-addr")
@@ -104,8 +107,10 @@ def test_a_host_name_that_leads_to_loopback(start: Start, tmp_path: Path, found:
     own = "127.0.1.1" if found else "10.99.8.1"
     (tmp_path / "hosts").write_text(f"127.0.0.1 localhost\n{own} {socket.gethostname()}\n")
     mounts = f"mount --bind {tmp_path / 'hosts'} /etc/hosts"
-    code, modules = joining("10.99.8.1", before=SERVE)
-    launch = start(code, *NODES, "10.99.8.1:5000", modules=modules, before=private_network(*ELSEWHERE, mounts))
+    code, modules = ranks(SERVE + "from torch.distributed.distributed_c10d import new_group\nnew_group('10.99.8.1')")
+    launch = start(
+        code, *NODES, "10.99.8.1:5000", modules={**modules, **STORE}, before=private_network(*ELSEWHERE, mounts)
+    )
     expect(look(launch), "hostname-is-loopback", found)
 
 
