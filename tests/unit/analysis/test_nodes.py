@@ -179,7 +179,9 @@ def test_next_steps_say_on_which_host_they_are_to_be_done() -> None:
     pair.nodes[0].bend(TP0, BARRIER)
     pair.nodes[1].bend(TP1, (HOOK, *LOAD), thread=waiting(TP1, syscall=202, wchan="futex_wait"))
     report = look(pair).report("0")
-    assert any(step.startswith(f"ssh gpu02 'py-spy dump --nonblocking --pid {TP1}'    (") for step in report.next), report.next
+    assert any(step.startswith(f"ssh gpu02 'py-spy dump --nonblocking --pid {TP1}'    (") for step in report.next), (
+        report.next
+    )
     assert any(step.startswith(f"hangdoc diagnose --deep gpu02:{TP1}    (") for step in report.next), report.next
 
 
