@@ -86,7 +86,13 @@ def gathered(looked: Looked) -> World:
         one = of_member.OfMember(looked, track, picture)
         lock = of_storage.lock_of(one)
         path = unmarked(hosts, of_member.path_of(one) or (lock.path if lock else ""))[1]
-        places = {"pid": str(own(pid)), "rank": str(track.member.rank), "path": path, "host": view.history.host_of(pid)}
+        places = {
+            "pid": str(own(pid)),
+            "rank": str(track.member.rank),
+            "path": path,
+            "host": view.history.host_of(pid),
+            "on": track.member.host,
+        }
         subject = Gathered(track.member.who, one, MEMBER, places)
         members.append(Who(subject, pid in blamed, bool(picture and picture.victim), pid in ranks))
     launch = Gathered("", looked, of_launch.GETTERS)
@@ -118,6 +124,7 @@ def _places(looked: Looked) -> dict[str, str]:
     return {
         "root": str(own(launch.root)),
         "host": launch.host,
+        "root_on": next((one.host for pid, one in launch.members.items() if pid == launch.root), ""),
         "port": str(launch.port or ""),
         "log": next((path for path in looked.view.logbook.states if path.startswith("/")), ""),
         "model": args.get("model") or args.get("model-path") or "",
@@ -133,7 +140,6 @@ def _row(one: Weighed, world: World) -> r.Cause:
     places = {**dict.fromkeys(PLACES, ""), **world.places}
     for held in reversed(one.answer.held):  # the first that names a value wins
         places.update({name: value for name, value in held.subject.places.items() if value and held.truth})
-    places["on"] = places["host"] if len({one.label for one in world.hosts}) > 1 else ""
     return r.Cause(
         cause.id, cause.title, one.confidence, evidence_words(one.answer.held),
         [step_words(step, places) for step in cause.next], cause.disprove, list(cause.sources),
@@ -141,10 +147,14 @@ def _row(one: Weighed, world: World) -> r.Cause:
 
 
 def step_words(step: Step, places: Mapping[str, str]) -> str:
-    """A step in words, with this launch's own values in it; with the host of its process where there are several (`on`)."""
+    """A step in words, with this launch's own values in it; with the host of its process where that is not this one (`on`)."""
     changes = " (this changes the target)" if step.changes else ""
     why = filled(step.why, places)
-    if places.get("on") and any(f"{{{name}}}" in step.run for name in ("pid", "root", "path")):
+    if step.run.startswith("hangdoc "):  # it is run here, and takes the host with the number
+        for name, host in (("pid", places.get("on")), ("root", places.get("root_on"))):
+            if host and places.get(name):
+                places = {**places, name: f"{host}:{places[name]}"}
+    elif places.get("on") and any(f"{{{name}}}" in step.run for name in ("pid", "root", "path")):
         why = f"on {places['on']}: {why}"
     return f"{why}{changes}: {filled(step.run, places)}" if step.run else f"{why}{changes}"
 

@@ -233,4 +233,8 @@ def test_steps_are_filled_quoted_and_say_on_which_host() -> None:
     assert step_words(step, places) == "look at '/a b;c': ls -l '/a b;c'; ps 7 | awk '{print}'"
     assert step_words(step, {"pid": "7"}) == "look at PATH: ls -l PATH; ps 7 | awk '{print}'"
     assert step_words(step, {**places, "on": "gpu02"}).startswith("on gpu02: look at")
+    again = Step("look closer", "hangdoc diagnose --deep {pid}; hangdoc watch {root}")
+    there = {"pid": "7", "root": "3", "on": "gpu02", "root_on": "gpu01"}
+    assert step_words(again, there) == "look closer: hangdoc diagnose --deep gpu02:7; hangdoc watch gpu01:3"
+    assert step_words(again, {"pid": "7", "root": "3"}) == "look closer: hangdoc diagnose --deep 7; hangdoc watch 3"
     assert "(this changes the target): kill 7" in step_words(Step("end it", "kill {pid}", changes=True), places)
