@@ -17,7 +17,7 @@ demo: $(STAMP)  ## a miniature server that really hangs, and its diagnosis
 test: lint unit  ## everything that must hold
 
 unit: $(STAMP)
-	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses 6 --dist worksteal $(ARGS)
 
 lint: $(STAMP)  ## style, types, and which part may import which
 	@$(BIN)/ruff check --quiet
