@@ -174,6 +174,7 @@ def test_diagnose_deep_announces_measures_and_leaves_everyone_as_before() -> Non
 
 
 def test_a_file_cannot_be_looked_at_deeper(tmp_path: Path) -> None:
+    (tmp_path / "a.case").touch()
     done = subprocess.run(
         [sys.executable, "-m", "hangdoc", "diagnose", "--deep", str(tmp_path / "a.case")],
         capture_output=True, text=True, timeout=30, check=False,

@@ -6,6 +6,7 @@ import os
 import shutil
 import struct
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,10 @@ def test_a_daemon_is_found_by_its_name(tmp_path: Path) -> None:
     shutil.copy(sleep, program)
     child = subprocess.Popen([program, "60"])
     try:
+        end = time.monotonic() + 10
+        # A program gets its name a moment after its files were closed, which is what Popen waits for.
+        while Path(f"/proc/{child.pid}/comm").read_text() != "nvidia-persiste\n" and time.monotonic() < end:
+            time.sleep(0.01)
         found = look([]).daemons
     finally:
         child.kill()
