@@ -73,7 +73,12 @@ def test_weights_that_are_repacked(start: Start, found: bool) -> None:
     """The near miss sleeps in the same function."""
     work = f"from sglang.srt.layers.quantization.marlin import process_weights_after_loading as repack\nrepack({found})"
     code, modules = ranks(work)
-    report = look(start(code, modules={**modules, **REPACKING}))
+    launch = start(code, modules={**modules, **REPACKING})
+    report = look(launch)
+    if (
+        found and not report["causes"]
+    ):  # what moves is let go after two looks, on a busy machine before its stack was read
+        report = look(launch)
     expect(report, "weights-are-repacked", found)
     assert (report["verdict"] in ("progressing", "slow")) is found
 

@@ -91,12 +91,15 @@ class Fleet:
             else:
                 samples[self.place(host)] = answer
                 self._lost.pop(self.place(host), None)
+        for place in asks:
+            if place not in samples and place not in self._lost:
+                self._lost[place] = Lost(self.hosts[place], "timed-out", "it gave no answer")
         return samples
 
     def _split(self, ask: Ask, now: float) -> dict[int, Ask]:
         # Who is called again answers one day; nobody waits for it.
         alive = [place for place in range(len(self.hosts)) if self._retry_s is not None or place not in self._lost]
-        if "scan" in ask.probes:
+        if "scan" in ask.probes or len(self.hosts) == 1:  # what concerns nobody is for the only host, too
             self._scanned_at = dict.fromkeys(alive, now)
             return {place: ask_of(ask, place, self.hosts) for place in alive}
         named = {place_of(pid) for pid in ask.pids} | {place_of(one.pid) for one in ask.health}

@@ -118,3 +118,19 @@ def test_a_host_that_never_answered_is_an_error_with_its_words() -> None:
     reach.lost["a"] = Lost("a", "denied", "Permission denied (publickey)")
     with pytest.raises(ChannelError, match="a: Permission denied"):
         scan(Fleet(reach))
+
+
+def test_the_only_host_is_asked_also_what_concerns_nobody() -> None:
+    reach = Played(a=0.0)
+    assert Fleet(reach).ask(Ask(1, ("packages",))).probes == ("packages",)
+    assert [host for host, _ in reach.asked][:1] == ["a"]
+
+
+def test_a_host_that_a_reach_passes_over_is_lost() -> None:
+    class Silent(Played):
+        def exchange(self, asks: Mapping[str, Ask]) -> dict[str, Sample | Lost]:
+            self.asked += asks.items()
+            return {}
+
+    with pytest.raises(ChannelError, match="a: it gave no answer"):
+        scan(Fleet(Silent(a=0.0)))
