@@ -40,7 +40,7 @@ def told(done: subprocess.CompletedProcess[str], status: int | None = None) -> A
 
 
 @contextlib.contextmanager
-def server(site: Site, host: Host, *, hang: bool = False, seconds: int = 120) -> Iterator[Path]:
+def server(site: Site, host: Host, *, hang: bool = False, seconds: int = 600) -> Iterator[Path]:
     """The miniature server on a host; gives its log when it is ready, or dead-locked with `hang`."""
     folder = site.folder / f"server-{host.name}-{time.monotonic_ns()}"
     (folder / "model").mkdir(parents=True)
