@@ -9,7 +9,7 @@ from ..model.ask import Ask
 from ..model.plain import to_plain
 from ..model.sample import FileLock, Process, Unseen
 from ..probes import filelocks, health, hostfacts, logs, machine, network, pyspy, rings, sockets, storage
-from ..probes.procfs import reason_of
+from ..probes.reading import reason
 from ..probes.syscalls import NUMBER
 from . import wire
 from .isolate import Emit, Nursery, Task
@@ -26,7 +26,7 @@ def locks(root: str, members: Mapping[int, Mapping[str, Any]], unseen: List[Any]
     try:
         lines = filelocks.read_lines(root)
     except OSError as error:
-        unseen.append({"probe": "fds", "reason": reason_of(error), "detail": f"locks: {error.strerror}"})
+        unseen.append({"probe": "fds", "reason": reason(error), "detail": f"locks: {error.strerror}"})
         lines = []
     paths: Dict[int, str] = {}
     held: Dict[int, List[str]] = {}

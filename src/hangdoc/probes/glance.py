@@ -19,7 +19,8 @@ from ..model.sample import Fd, Process, Unseen
 from ..model.syscalls import TAKES_FD
 from . import fds, syscalls
 from .calls import parse_syscall
-from .procfs import TICK, Folder, parse_status, reason_of, say, text
+from .procfs import TICK, Folder, parse_status, say, text
+from .reading import reason
 
 LOOKS, SECONDS = 100, 1.5
 _THREADS = 512  # more are not looked at
@@ -67,7 +68,7 @@ def _looks(folder: Folder, unseen: List[Unseen], looks: int, seconds: float) -> 
             try:
                 one.spots[_spot(folder.read(f"task/{tid}/syscall", 512))] += 1
             except OSError as error:
-                if reason_of(error) == "denied":
+                if reason(error) == "denied":
                     say(unseen, "glance", error, "syscall", folder.pid)
                     return Glance(0, 0.0)
                 threads.pop(tid)

@@ -5,33 +5,22 @@ After the process has ended, every read through the descriptor fails with ESRCH,
 
 from __future__ import annotations
 
-import errno
 import os
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Dict, List, Optional, Type
 
 from ..model.sample import Unseen
-from ..model.words import UnseenReason
+from .reading import reason
 
 TICK = float(os.sysconf("SC_CLK_TCK"))
 PAGE = os.sysconf("SC_PAGE_SIZE")
 READ_LIMIT = 4 << 20  # bytes of one file; the largest honest one is `maps` of a process with many areas
 
-_GONE = (errno.ENOENT, errno.ESRCH)
-_DENIED = (errno.EACCES, errno.EPERM)
-
-
-def reason_of(error: OSError) -> UnseenReason:
-    """The closed-list word for a failed read."""
-    if error.errno in _GONE:
-        return "gone"
-    return "denied" if error.errno in _DENIED else "failed"
-
 
 def say(unseen: List[Unseen], probe: str, error: OSError, what: str, pid: Optional[int] = None) -> None:
     """Append that `what` could not be seen because of `error`."""
-    unseen.append(Unseen(probe, reason_of(error), f"{what}: {error.strerror or error}", pid))
+    unseen.append(Unseen(probe, reason(error), f"{what}: {error.strerror or error}", pid))
 
 
 def text(raw: bytes) -> str:

@@ -9,7 +9,8 @@ from ..model.sample import Thread, Unseen
 from . import waits
 from .calls import parse_schedstat, parse_syscall
 from .processes import pending_stop
-from .procfs import TICK, Folder, parse_status, reason_of, say, text
+from .procfs import TICK, Folder, parse_status, say, text
+from .reading import reason
 from .syscalls import NUMBER
 
 _ASLEEP = "SID"
@@ -47,7 +48,7 @@ class _Reader:
             try:
                 found[tid] = self.one(tid)
             except OSError as error:
-                if reason_of(error) != "gone":
+                if reason(error) != "gone":
                     raise
             except ValueError:
                 continue
@@ -126,12 +127,12 @@ class _Reader:
     def complain(self, found: Dict[int, Thread]) -> None:
         pid = self.folder.pid
         for name, error in sorted(self.refused.items()):
-            if reason_of(error) == "gone":
+            if reason(error) == "gone":
                 self.unseen.append(Unseen("threads", "unsupported", f"{name}: this kernel has none", pid))
             else:
                 say(self.unseen, "threads", error, name, pid)
         hidden = "syscall" in self.refused and any(one.wchan is None and one.state in _ASLEEP for one in found.values())
-        if hidden and reason_of(self.refused["syscall"]) == "denied":
+        if hidden and reason(self.refused["syscall"]) == "denied":
             self.unseen.append(Unseen("threads", "denied", "wchan reads 0 for sleeping threads", pid))
 
 

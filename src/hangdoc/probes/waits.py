@@ -10,7 +10,8 @@ from . import gil, pylocks
 from .calls import parse_schedstat, parse_syscall
 from .futexes import Reader, bare, has_news
 from .memory import Memory
-from .procfs import Folder, reason_of, say
+from .procfs import Folder, say
+from .reading import reason
 
 _SHARED = 256  # shared objects of a process that are named
 
@@ -40,7 +41,7 @@ def read(
             finally:
                 memory.close()
     except OSError as error:
-        if reason_of(error) != "gone":
+        if reason(error) != "gone":
             say(unseen, "threads", error, "memory (futex owners, deadlines)", pid)
         return Waits({**threads, **{tid: bare(one) for tid, one in wanted.items()}})
 
