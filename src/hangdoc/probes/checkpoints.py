@@ -12,6 +12,7 @@ import os
 import posixpath
 import re
 import stat
+from collections import Counter
 from typing import Dict, List, Optional, Tuple
 
 from ..model.storage import Checkpoint
@@ -78,18 +79,19 @@ def read(inside: Inside, folder: str, name: str, pids: Tuple[int, ...]) -> Optio
     wanted, total = _index(inside, posixpath.join(folder, index)) if index else (None, None)
     if index is not None and index.endswith(".safetensors.index.json") and wanted:
         # what else lies there (the same weights in another form) is not loaded
-        sizes = {one: seen for one, seen in sizes.items() if one in wanted}
+        named = set(wanted)
+        sizes = {one: seen for one, seen in sizes.items() if one in named}
     elif any(one.endswith(".safetensors") for one in sizes):
         sizes = {one: seen for one, seen in sizes.items() if one.endswith(".safetensors")}
     missing = [one for one in wanted or () if one not in sizes]
     if not sizes and index is None:
         return None
-    kinds = [one.rpartition(".")[2] for one in sizes]
+    kinds = Counter(one.rpartition(".")[2] for one in sizes)
     return Checkpoint(
         path=folder,
         name=name,
         pids=pids,
-        format=max(kinds, key=kinds.count, default=""),
+        format=max(kinds, key=lambda one: kinds[one], default=""),
         files=len(sizes),
         bytes=bounded(sum(size for size, _ in sizes.values())),
         index=index,
