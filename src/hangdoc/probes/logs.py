@@ -62,7 +62,7 @@ def read(
     logs += [Log(one.path, one.via, one.pids, one.reader, note=_note(members, one)) for one in rest]
     if not logs and any(process.fds for process in members.values()):
         logs = [Log("", "none", tuple(sorted(members)), note="standard output and error are closed")]
-    if not logs and members and not any(process.fds for process in members.values()):
+    elif not logs and members:
         said = "where output goes may not be read; name the log: --log FILE, or --log-from COMMAND"
         unseen.append(Unseen("logs", "denied", said))
     return logs

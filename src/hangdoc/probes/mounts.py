@@ -14,8 +14,8 @@ from typing import Dict, Iterable, List, Sequence, Set, Tuple
 
 from .reading import text, text_or_none
 
-# File systems whose server is another machine or a program: those that can stop answering.
 _OCTAL = re.compile(r"\\([0-7]{3})")  # compiled here once: a disposable child would do it each time
+# File systems whose server is another machine or a program: those that can stop answering.
 REMOTE = re.compile(
     r"(nfs4?|cifs|smb3|smbfs|ceph|9p|lustre|gpfs|beegfs|beegfs_nodev|afs|ocfs2|gfs2|orangefs|wekafs|glusterfs|vboxsf"
     r"|virtiofs|fuse|fuse\..+|coda|ncpfs|pvfs2|davfs|panfs|quobyte)\Z"
