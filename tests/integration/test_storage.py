@@ -24,6 +24,7 @@ from hangdoc.model.ask import Ask
 from hangdoc.model.plain import to_plain
 from hangdoc.model.sample import Sample, Storage, Unseen
 from hangdoc.probes import cachewalk, environ, storage
+from hangdoc.probes.procfs import Folder
 from hangdoc.probes.reading import bounded
 
 WAIT = "import sys, time; sys.stdout.write('on'); sys.stdout.flush(); time.sleep(100)"
@@ -189,6 +190,14 @@ def test_weight_files_that_are_read_tell_how_far(tmp_path: Path) -> None:
     with server("--file", str(shard), code=code, HOME=tmp_path) as pid:
         (found,) = look(pid).weights or ()
     assert (found.pid, found.path, found.position, found.size) == (pid, str(shard), 1234, 5000)
+
+
+def test_a_descriptor_that_is_closed_meanwhile_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = Folder.numbers
+    monkeypatch.setattr(Folder, "numbers", lambda folder, name: [1 << 20, *numbers(folder, name)])
+    with (tmp_path / "model.safetensors").open("wb") as shard:
+        opened = storage.open_files("/proc", [os.getpid()])
+        assert [(pid, one.fd) for pid, one in opened[shard.name]] == [(os.getpid(), shard.fileno())]
 
 
 @pytest.mark.root

@@ -12,13 +12,12 @@ import pwd
 from dataclasses import dataclass, replace
 from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
-from ..model.sample import Process, Unseen
+from ..model.sample import Fd, Process, Unseen
 from ..model.storage import Checkpoint, LockFile, Partial, Place, WeightFile
-from . import cachewalk, checkpoints, filelocks, inside, packages, whereabouts
-from .fds import kind_of
+from . import cachewalk, checkpoints, fds, filelocks, inside, packages, whereabouts
 from .mounts import Mount
 from .procfs import Folder, parse_status
-from .reading import bounded, reason, text_or_none
+from .reading import bounded, reason
 from .redact import mask
 
 PLACES = 256
@@ -37,7 +36,7 @@ class Want:
     pids: Tuple[int, ...]
 
 
-Open = Dict[str, List[Tuple[int, int]]]  # path -> (pid, fd) of members that have it open
+Open = Dict[str, List[Tuple[int, Fd]]]  # path -> members that have it open, by which descriptor
 
 
 def read(root: str, members: Mapping[int, Process], unseen: List[Unseen]) -> Iterator[Tuple[str, object]]:
@@ -72,7 +71,7 @@ def read(root: str, members: Mapping[int, Process], unseen: List[Unseen]) -> Ite
     rows: List[Partial] = sorted(partials.values(), key=lambda one: -one.changed)
     yield "partials", _bounded(rows, unseen)
     viewed = {pid: view for view, wanted in views for one in wanted for pid in one.pids}
-    yield "weights", weight_files(root, opened, viewed)
+    yield "weights", weight_files(opened, viewed)
     counted = {(one.role, one.path): walked for _, one, walked in found if one.role in cachewalk.COUNTED}
     yield "places", [_counted(one, counted.get((one.role, one.path))) for _, one in places]
     elsewhere = _open_locks(opened, viewed)
@@ -105,9 +104,8 @@ def _wanted(view: inside.Inside, members: Mapping[int, Process]) -> List[Want]:
                 sites[program] = _sites(view, program)
             for site in sites[program]:
                 named.append(whereabouts.Named("site-packages", site, program))
-                named.append(
-                    whereabouts.Named("aiter", f"{site}/aiter/jit", "default")
-                )  # beside its code where it may write
+                # AITER compiles beside its code where it may write
+                named.append(whereabouts.Named("aiter", f"{site}/aiter/jit", "default"))
         for name in named:
             key = name.role, name.path
             pids.setdefault(key, set()).add(pid)
@@ -137,17 +135,12 @@ def _user(root: str, pid: int) -> str:
 
 
 def open_files(root: str, pids: List[int]) -> Open:
-    """Paths that members have open, by readlink alone. Those of processes that may not be read are left out."""
+    """Files that members have open. Those of processes that may not be read are left out: probe `fds` says so."""
     found: Open = {}
     for pid in pids:
-        try:
-            with Folder(root, pid) as folder:
-                for number in folder.numbers("fd")[:OPEN_FILES]:
-                    target = folder.link(f"fd/{number}")
-                    if kind_of(target)[0] == "file":
-                        found.setdefault(target, []).append((pid, number))
-        except OSError:
-            continue
+        for one in fds.read(root, pid, [], OPEN_FILES).values():
+            if one.kind == "file":
+                found.setdefault(one.target, []).append((pid, one))
     return found
 
 
@@ -241,17 +234,13 @@ def _counted(one: Place, walked: Optional[cachewalk.Found]) -> Place:
     return replace(one, files=walked.files, newest=walked.newest, cut=walked.cut)
 
 
-def weight_files(root: str, opened: Open, views: Mapping[int, inside.Inside]) -> List[WeightFile]:
+def weight_files(opened: Open, views: Mapping[int, inside.Inside]) -> List[WeightFile]:
     """Weight files that members have open, with the place that they have read to."""
     found = []
     for path, users in sorted(opened.items()):
         if not checkpoints.WEIGHTS.search(path):
             continue
-        for pid, number in users:
-            info = text_or_none(f"{root}/{pid}/fdinfo/{number}", 4096) or ""
-            words = next((line.split() for line in info.splitlines() if line.startswith("pos:")), [])
-            position = int(words[1]) if len(words) == 2 and words[1].isdigit() else None
-            found.append(WeightFile(pid, path, position, _size(views.get(pid), path)))
+        found += [WeightFile(pid, path, one.pos, _size(views.get(pid), path)) for pid, one in users]
     return found[:WEIGHT_FILES]
 
 
