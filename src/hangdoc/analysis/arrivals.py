@@ -7,14 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ..model.sample import Place, Sample, Storage
+from ..model.storage import COMPILED
 from . import floors
 from .tracks import Track
-
-# Roles of places where compilers keep what they made.
-_COMPILED = frozenset({
-    "vllm-cache", "sglang-cache", "torch-extensions", "inductor", "triton", "flashinfer", "deep-gemm", "aiter", "cuda-cache",
-    "tilelang",
-})  # fmt: skip
 
 
 @dataclass
@@ -37,7 +32,7 @@ class Compiled:
 
 def compiled_places(storage: Storage) -> list[Place]:
     """Caches of compiled things that hold files."""
-    return [one for one in storage.places or () if one.role in _COMPILED and one.files and one.newest]
+    return [one for one in storage.places or () if one.role in COMPILED and one.files and one.newest]
 
 
 def mark(tracks: Mapping[int, Track], storage: Storage, sample: Sample) -> None:

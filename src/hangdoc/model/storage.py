@@ -10,6 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Optional, Tuple
 
+# Roles of places where compilers keep what they made.
+COMPILED = frozenset((
+    "vllm-cache", "sglang-cache", "torch-extensions", "inductor", "triton", "flashinfer", "deep-gemm", "aiter", "cuda-cache",
+    "tilelang",
+))  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Place:
@@ -103,9 +109,7 @@ class LockFile:
     # What the file itself says of its owner (filelock's soft locks: pid and host name, each on a line).
     owner: Optional[int] = None
     owner_host: str = ""
-    owner_alive: Optional[bool] = (
-        None  # whether a process of that number is on this host; None: another host, no number
-    )
+    owner_alive: Optional[bool] = None  # whether such a process is on this host; None: another host, or no number
 
 
 @dataclass(frozen=True)

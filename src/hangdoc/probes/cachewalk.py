@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Dict, Iterator, List, Optional, Tuple
 
-from ..model.storage import LockFile, Partial
+from ..model.storage import COMPILED, LockFile, Partial
 from . import whereabouts
 from .filelocks import Line
 from .inside import Inside
@@ -35,7 +35,7 @@ DEPTH = {
     "model": 4,
 }  # fmt: skip
 HUBS = ("hub", "download-dir")  # these have the layout of huggingface_hub's cache
-COUNTED = frozenset(DEPTH) - {"modelscope", "temporary", "model"}
+COUNTED = COMPILED | {"shm"}
 _MODELS = 256  # repositories of a hub's cache that are looked into
 
 
@@ -114,10 +114,11 @@ def hub(inside: Inside, top: str, wanted: List[str], budget: Budget) -> Found:
     names = [name for name, seen in _entries(inside, top, mine) if stat.S_ISDIR(seen.st_mode)]
     models = [one for one in names if one.startswith("models--")]
     models.sort(key=lambda one: (one not in wanted, one))
+    told = set(wanted) & set(models)
     for model in models[:_MODELS]:
         if mine.spent:
             break
-        locks = [f"{top}/.locks/{model}"] if model in wanted or not set(wanted) & set(models) else []
+        locks = [f"{top}/.locks/{model}"] if model in told or not told else []
         for folder in (*locks, f"{top}/{model}/blobs"):
             for name, seen in _entries(inside, folder, mine):
                 if stat.S_ISREG(seen.st_mode) and (LOCK.match(name) or PARTIAL.match(name)):

@@ -148,8 +148,8 @@ def _modules(root: str, sys: str, unseen: List[Unseen]) -> Optional[Dict[str, st
 def _parameters(content: Optional[str]) -> Optional[Dict[str, str]]:
     if content is None:
         return None
-    pairs = (line.partition(":") for line in content.splitlines())
-    return {name.strip(): value.strip().strip('"')[:200] for name, _, value in pairs if name.strip() in PARAMETERS}
+    told = pci.parse_information(content)
+    return {name: value.strip('"')[:200] for name, value in told.items() if name in PARAMETERS}
 
 
 def _devices(dev: str) -> Optional[Tuple[str, ...]]:

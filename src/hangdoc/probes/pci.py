@@ -111,7 +111,7 @@ def iommu_groups(sys: str) -> Optional[int]:
 
 
 def parse_information(content: str) -> Dict[str, str]:
-    """`/proc/driver/nvidia/gpus/*/information`: name -> value. Pure."""
+    """The lines `NAME: VALUE` that NVIDIA's driver writes below /proc/driver/nvidia. Pure."""
     found = {}
     for line in content.splitlines():
         name, colon, value = line.partition(":")
