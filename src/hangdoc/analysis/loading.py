@@ -23,20 +23,13 @@ _LOADERS: tuple[Role, ...] = ("worker", "scheduler", "engine-core")
 _PHASES: tuple[Phase, ...] = ("model-init", "weight-load")
 _SURE = 0.9  # part of all bytes that counters must account for which miss nothing of what they count
 _BEGUN = 0.05  # part of the checkpoint that must have been counted: modules are read at the same time
-_LEAST = (
-    8 << 20
-)  # bytes a second: slower than that, something else is being read and the weights come unseen from the cache
+# Bytes a second: slower than that, something else is being read and the weights come unseen from the cache.
+_LEAST = 8 << 20
 _LOOKS = 3
 _EVERY_S = 1.5  # looks that follow closer are one step
 _DOWNLOAD_S = 60.0  # an unfinished file that was not written to for so long was left so
-_WHOLE = (
-    "auto",
-    "safetensors",
-    "pt",
-    "hf",
-    "npcache",
-    "mistral",
-)  # load formats in which each rank goes through all files
+# Load formats in which each rank goes through all files.
+_WHOLE = ("auto", "safetensors", "pt", "hf", "npcache", "mistral")
 
 
 @dataclass

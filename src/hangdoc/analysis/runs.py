@@ -11,7 +11,7 @@ from ..model.baseline import Baseline
 _T = TypeVar("_T")
 
 
-def _of(baseline: Baseline, kept: Sequence[int]) -> str:
+def _caches_of(baseline: Baseline, kept: Sequence[int]) -> str:
     found = {baseline.runs[number].caches for number in kept}
     return found.pop() if len(found) == 1 else "mixed"
 
@@ -28,7 +28,7 @@ def with_caches(baseline: Baseline, wanted: str) -> Baseline:
 
     return replace(
         baseline,
-        configuration=replace(baseline.configuration, caches=_of(baseline, kept)),
+        configuration=replace(baseline.configuration, caches=_caches_of(baseline, kept)),
         runs=pick(baseline.runs),
         phases=tuple(
             replace(

@@ -20,9 +20,7 @@ class Interface:
     running: bool = False  # IFF_RUNNING: it has a carrier
     loopback: bool = False
     mtu: Optional[int] = None
-    kind: str = (
-        ""  # of a virtual one: bridge veth bond vlan tun wireguard ipvlan …; "infiniband" for IP over InfiniBand
-    )
+    kind: str = ""  # of a virtual one: bridge veth bond vlan tun wireguard ipvlan …; "infiniband": IP over InfiniBand
 
 
 @dataclass(frozen=True)
@@ -33,12 +31,11 @@ class Asked:
     them as they are.
     """
 
-    variable: str  # NCCL_SOCKET_IFNAME GLOO_SOCKET_IFNAME TP_SOCKET_IFNAME NCCL_IB_HCA UCX_NET_DEVICES
+    variable: str  # one of `probes.network.ASKING`: NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME, …
     value: str
     pids: Tuple[int, ...]
-    found: Tuple[
-        str, ...
-    ] = ()  # interfaces or RDMA devices that it lets be used; empty: none, which is an error or a hang
+    # Interfaces or RDMA devices that it lets be used; empty: none, which is an error or a hang.
+    found: Tuple[str, ...] = ()
     missing: Tuple[str, ...] = ()  # names in it that fit nothing
 
 

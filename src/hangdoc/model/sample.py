@@ -183,9 +183,7 @@ class Process:
     kernel_stacks: Optional[Dict[int, Tuple[str, ...]]] = None
     # probe `storage`
     weights: Optional[Tuple[str, ...]] = None  # weight files that it maps now, at most 512
-    libraries: Optional[Tuple[str, ...]] = (
-        None  # mapped libraries that matter: preloaded ones, drivers, NCCL, allocators
-    )
+    libraries: Optional[Tuple[str, ...]] = None  # mapped ones that matter: preloaded, drivers, NCCL, allocators
 
 
 @dataclass(frozen=True)
