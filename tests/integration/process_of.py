@@ -7,10 +7,15 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
-from hangdoc.model.sample import Fd, Process
+from hangdoc.model.sample import Fd, Process, Unseen
+from hangdoc.probes import environ
+
+WAIT = "import sys, time; sys.stdout.write('on'); sys.stdout.flush(); time.sleep(100)"
 
 
 def fd_of(number: int, target: str) -> Fd:
@@ -46,6 +51,11 @@ def process_of(pid: int) -> Process:
     )
 
 
+def with_environment(pid: int, unseen: list[Unseen]) -> Process:
+    """The same with its variables."""
+    return replace(process_of(pid), env=environ.read("/proc", pid, unseen))
+
+
 def until(true: Callable[[], object], seconds: float = 10.0) -> None:
     """Wait until `true()` is; a test that waits in vain fails."""
     end = time.monotonic() + seconds
@@ -65,6 +75,23 @@ def state(pid: int) -> str:
 def python(code: str, **options: object) -> subprocess.Popen[bytes]:
     """A Python child; end it with `end`."""
     return subprocess.Popen([sys.executable, "-S", "-c", code], **options)  # type: ignore[call-overload, no-any-return]
+
+
+@contextmanager
+def member(*words: str, code: str = WAIT, before: tuple[str, ...] = (), **env: str | Path) -> Iterator[int]:
+    """A Python child that said "on": with these arguments, and no variables but PATH and these. `before` stands before Python
+    on its command line and ends in its exec."""
+    child = subprocess.Popen(
+        [*before, sys.executable, "-S", "-c", code, *words],
+        env={"PATH": os.environ.get("PATH", ""), **{name: str(value) for name, value in env.items()}},
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert child.stdout is not None
+        assert child.stdout.read(2) == b"on"
+        yield child.pid
+    finally:
+        end(child)
 
 
 def end(*children: subprocess.Popen[bytes]) -> None:

@@ -4,45 +4,23 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from fuse import CLONE_NEWNS, MS_PRIVATE_ALL
-from process_of import end, process_of
+from process_of import WAIT, member, process_of, with_environment
 
 from hangdoc.model.network import Network
 from hangdoc.model.sample import Unseen
-from hangdoc.probes import environ, network
+from hangdoc.probes import network
 from hangdoc.probes.namespaces import net_ns
 
 MS_BIND = 4096
-WAIT = "import sys, time; sys.stdout.write('on'); sys.stdout.flush(); time.sleep(100)"
-
-
-@contextmanager
-def member(*before: str, code: str = WAIT, **env: str) -> Iterator[int]:
-    child = subprocess.Popen(
-        [*before, sys.executable, "-S", "-c", code],
-        env={"PATH": os.environ.get("PATH", ""), **env},
-        stdout=subprocess.PIPE,
-    )
-    try:
-        assert child.stdout is not None
-        assert child.stdout.read(2) == b"on"
-        yield child.pid
-    finally:
-        end(child)
 
 
 def look(pid: int, unseen: list[Unseen], sys_folder: str = "/sys") -> Network:
-    one = process_of(pid)
-    one = type(one)(**{**vars(one), "env": environ.read("/proc", pid, unseen)})
-    (found,) = network.read("/proc", {pid: one}, unseen, sys_folder)
+    (found,) = network.read("/proc", {pid: with_environment(pid, unseen)}, unseen, sys_folder)
     return found
 
 
@@ -69,7 +47,7 @@ def test_interfaces_of_a_namespace_and_what_variables_ask_for() -> None:
         ' && ip link set v1 up && ip addr add 10.9.8.7/24 dev v0 && ip route add default via 10.9.8.1 && exec "$@"'
     )
     with member(
-        "unshare", "-n", "sh", "-c", steps, "sh",
+        before=("unshare", "-n", "sh", "-c", steps, "sh"),
         NCCL_SOCKET_IFNAME="=eth0,v", GLOO_SOCKET_IFNAME="v0,eth0", TP_SOCKET_IFNAME="v",
     ) as pid:  # fmt: skip
         found = look(pid, [])
@@ -93,7 +71,7 @@ def test_interfaces_of_a_namespace_and_what_variables_ask_for() -> None:
 def test_a_namespace_without_a_default_route_says_so() -> None:
     if shutil.which("unshare") is None:
         pytest.skip("no unshare(1) here")
-    with member("unshare", "-n") as pid:
+    with member(before=("unshare", "-n")) as pid:
         found = look(pid, [])
     assert found.default_route == ()
     assert [(one.name, one.up) for one in found.interfaces or ()] == [("lo", False)]

@@ -9,52 +9,30 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fuse import private_mounts, silent_mount
-from process_of import end, process_of, until
+from process_of import WAIT, end, member, until, with_environment
 
 from hangdoc.agent.tick import Ticker
 from hangdoc.codec import convert, decode
 from hangdoc.model.ask import Ask
 from hangdoc.model.plain import to_plain
 from hangdoc.model.sample import Sample, Storage, Unseen
-from hangdoc.probes import cachewalk, environ, storage
+from hangdoc.probes import cachewalk, storage
 from hangdoc.probes.procfs import Folder
 from hangdoc.probes.reading import bounded
-
-WAIT = "import sys, time; sys.stdout.write('on'); sys.stdout.flush(); time.sleep(100)"
 
 
 def look(pid: int, unseen: list[Unseen] | None = None) -> Storage:
     said: list[Unseen] = [] if unseen is None else unseen
-    member = process_of(pid)
-    member = type(member)(**{**vars(member), "env": environ.read("/proc", pid, said)})
     parts: dict[str, Any] = {}
-    for name, value in storage.read("/proc", {pid: member}, said):
+    for name, value in storage.read("/proc", {pid: with_environment(pid, said)}, said):
         parts[name] = to_plain(value)
     return convert(parts, Storage)
-
-
-@contextmanager
-def server(*words: str, code: str = WAIT, **env: str | Path) -> Iterator[int]:
-    """A process with these arguments and no environment but this one."""
-    child = subprocess.Popen(
-        [sys.executable, "-S", "-c", code, *words],
-        env={name: str(value) for name, value in env.items()},
-        stdout=subprocess.PIPE,
-        stdin=subprocess.PIPE,
-    )
-    try:
-        assert child.stdout is not None
-        assert child.stdout.read(2) == b"on"
-        yield child.pid
-    finally:
-        end(child)
 
 
 def checkpoint(folder: Path, *, shards: int, there: int, size: int = 1000) -> Path:
@@ -71,7 +49,7 @@ def checkpoint(folder: Path, *, shards: int, there: int, size: int = 1000) -> Pa
 def test_a_checkpoint_against_its_index(tmp_path: Path) -> None:
     model = checkpoint(tmp_path / "model", shards=4, there=3)
     (model / "pytorch_model.bin").write_bytes(b"not loaded")
-    with server("--model-path", str(model), HOME=tmp_path) as pid:
+    with member("--model-path", str(model), HOME=tmp_path) as pid:
         (found,) = look(pid).checkpoints or ()
     assert (found.name, found.format, found.files, found.bytes) == (str(model), "safetensors", 3, 3000)
     assert (found.expected_files, found.expected_bytes, found.missing) == (4, 4000, 1)
@@ -89,7 +67,7 @@ def test_a_hub_name_is_the_snapshot_in_the_cache(tmp_path: Path) -> None:
     (top / "refs").mkdir()
     (top / "refs/main").write_text("abc")
     (blobs / "bb.1234.incomplete").write_bytes(b"x" * 300)
-    with server("serve", "org/name", HOME=tmp_path, HF_HOME=tmp_path / "hf") as pid:
+    with member("serve", "org/name", HOME=tmp_path, HF_HOME=tmp_path / "hf") as pid:
         found = look(pid)
     (one,) = found.checkpoints or ()
     assert (one.path, one.name, one.bytes, one.missing) == (str(snapshot), "org/name", 700, 1)
@@ -140,11 +118,8 @@ def test_lock_files_tell_who_holds_them(tmp_path: Path) -> None:
     gone = subprocess.Popen([sys.executable, "-S", "-c", ""])
     gone.wait()
     soft.write_text(f"{gone.pid}\n{os.uname().nodename}\n")
-    code = (
-        "import fcntl, sys, time; f = open(sys.argv[2], 'w'); fcntl.flock(f, fcntl.LOCK_EX);"
-        "sys.stdout.write('on'); sys.stdout.flush(); time.sleep(100)"
-    )
-    with server("--holds", str(held), code=code, HOME=tmp_path, HF_HUB_CACHE=tmp_path / "hub") as pid:
+    code = "import fcntl, sys; f = open(sys.argv[2], 'w'); fcntl.flock(f, fcntl.LOCK_EX); " + WAIT
+    with member("--holds", str(held), code=code, HOME=tmp_path, HF_HUB_CACHE=tmp_path / "hub") as pid:
         found = {one.path: one for one in look(pid).lock_files or ()}
     assert (found[str(held)].locked, found[str(held)].holders, found[str(held)].pids) == (True, (pid,), (pid,))
     assert found[str(held)].role == "flashinfer"
@@ -158,7 +133,7 @@ def test_a_lock_of_a_process_that_is_no_member_is_held_all_the_same(tmp_path: Pa
     path.parent.mkdir()
     with path.open("w") as mine:
         fcntl.flock(mine, fcntl.LOCK_EX)
-        with server(HOME=tmp_path, AITER_JIT_DIR=path.parent) as pid:
+        with member(HOME=tmp_path, AITER_JIT_DIR=path.parent) as pid:
             (found,) = [one for one in look(pid).lock_files or () if one.path == str(path)]
     assert (found.locked, found.holders, found.pids) == (True, (os.getpid(),), ())
 
@@ -168,7 +143,7 @@ def test_compiled_files_are_counted_and_walks_end(tmp_path: Path, monkeypatch: p
     for number in range(30):
         (cache / f"k{number}").mkdir(parents=True)
         (cache / f"k{number}" / "kernel.cubin").touch()
-    with server(TRITON_CACHE_DIR=cache) as pid:
+    with member(TRITON_CACHE_DIR=cache) as pid:
         place = next(one for one in look(pid).places or () if one.role == "triton")
         assert (place.files, place.cut, place.source) == (30, False, "TRITON_CACHE_DIR")
         assert place.newest is not None
@@ -183,11 +158,8 @@ def test_compiled_files_are_counted_and_walks_end(tmp_path: Path, monkeypatch: p
 def test_weight_files_that_are_read_tell_how_far(tmp_path: Path) -> None:
     model = checkpoint(tmp_path / "m", shards=1, there=1, size=5000)
     shard = next(model.glob("*.safetensors"))
-    code = (
-        "import sys, time; f = open(sys.argv[2], 'rb', buffering=0); f.read(1234);"
-        "sys.stdout.write('on'); sys.stdout.flush(); time.sleep(100)"
-    )
-    with server("--file", str(shard), code=code, HOME=tmp_path) as pid:
+    code = "import sys; f = open(sys.argv[2], 'rb', buffering=0); f.read(1234); " + WAIT
+    with member("--file", str(shard), code=code, HOME=tmp_path) as pid:
         (found,) = look(pid).weights or ()
     assert (found.pid, found.path, found.position, found.size) == (pid, str(shard), 1234, 5000)
 
@@ -209,7 +181,7 @@ def test_the_file_system_of_a_place_is_told(tmp_path: Path) -> None:
         try:
             (tmp_path / "big").write_bytes(b"x" * (1 << 19))
             (tmp_path / "link").symlink_to(tmp_path / "cache")
-            with server(HOME="/nonexistent", VLLM_CACHE_ROOT=tmp_path / "link") as pid:
+            with member(HOME="/nonexistent", VLLM_CACHE_ROOT=tmp_path / "link") as pid:
                 place = next(one for one in look(pid).places or () if one.role == "vllm-cache")
         finally:
             libc.umount2(bytes(tmp_path), 2)
@@ -228,14 +200,14 @@ def test_links_are_followed_as_the_member_sees_them(tmp_path: Path) -> None:
     (tmp_path / "models").symlink_to("/real")
     checkpoint(tmp_path / "real", shards=1, there=1)
     code = "import os, sys, time; os.chroot(sys.argv[1]); os.chdir('/'); " + WAIT
-    with server(str(tmp_path), "--model", "/models", code=code, HOME="/") as pid:
+    with member(str(tmp_path), "--model", "/models", code=code, HOME="/") as pid:
         (found,) = look(pid).checkpoints or ()
     assert (found.path, found.files) == ("/real", 1)
 
 
 def test_a_silent_file_system_is_not_touched(tmp_path: Path) -> None:
     with silent_mount(tmp_path) as point:
-        with server("--model-path", str(point / "m"), HOME=point, TMPDIR="/") as pid:
+        with member("--model-path", str(point / "m"), HOME=point, TMPDIR="/") as pid:
             unseen: list[Unseen] = []
             began = time.monotonic()
             found = look(pid, unseen)
@@ -269,7 +241,7 @@ def test_names_that_are_no_text_and_sizes_beyond_all_numbers(tmp_path: Path) -> 
     index = json.loads((model / "model.safetensors.index.json").read_text())
     index["weight_map"]["x"] = "\ud800"
     (model / "model.safetensors.index.json").write_text(json.dumps(index))
-    with server(
+    with member(
         "--model", str(model), HOME=tmp_path, TRITON_CACHE_DIR=cache, HF_HUB_CACHE=tmp_path / "hub", TMPDIR=tmp_path
     ) as pid:
         sample = decode(json.dumps(Ticker().answer(Ask(1, ("storage",), pids=(pid,)))), Sample)
@@ -287,11 +259,8 @@ def test_mapped_weights_and_preloaded_libraries_are_named(tmp_path: Path) -> Non
         pytest.skip("no libm.so.6 here to copy")
     library = tmp_path / "mine.so"
     library.write_bytes(original.read_bytes())
-    code = (
-        "import mmap, sys, time; f = open(sys.argv[2], 'rb'); m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ);"
-        "sys.stdout.write('on'); sys.stdout.flush(); time.sleep(100)"
-    )
-    with server("--file", str(shard), code=code, HOME=tmp_path, LD_PRELOAD=library) as pid:
+    code = "import mmap, sys; f = open(sys.argv[2], 'rb'); m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ); " + WAIT
+    with member("--file", str(shard), code=code, HOME=tmp_path, LD_PRELOAD=library) as pid:
         found = convert(Ticker().answer(Ask(1, ("storage",), pids=(pid,))), Sample).processes[pid]
     assert found.weights == (str(shard),)
     assert str(library) in (found.libraries or ())
@@ -300,7 +269,7 @@ def test_mapped_weights_and_preloaded_libraries_are_named(tmp_path: Path) -> Non
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="looks as another user at a process of root")
 def test_without_the_right_nothing_is_taken_for_empty(tmp_path: Path) -> None:
-    with server("--model", str(checkpoint(tmp_path / "m", shards=1, there=1)), HOME=tmp_path) as pid:
+    with member("--model", str(checkpoint(tmp_path / "m", shards=1, there=1)), HOME=tmp_path) as pid:
         sample = decode(as_nobody(lambda: Ticker().answer(Ask(1, ("storage", "network"), pids=(pid,)))), Sample)
     assert sample.storage is not None
     assert not sample.storage.places
@@ -312,6 +281,8 @@ def test_without_the_right_nothing_is_taken_for_empty(tmp_path: Path) -> None:
 
 def as_nobody(do: Callable[[], Any]) -> str:
     """What `do` gives in a forked child of another user, as JSON."""
+    import resource  # noqa: F401 - os.wait4 imports it; another user may not reach the folder of this interpreter
+
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -334,7 +305,7 @@ def test_of_what_lies_in_a_common_temporary_folder_only_engines_locks_are_told(t
     lock = tmp_path / ("0123456789abcdef" * 4 + "org-name.lock")
     for path in (lock, tmp_path / "mine.lock", tmp_path / "mine.incomplete"):
         path.touch()
-    with server(HOME="/nonexistent", TMPDIR=tmp_path) as pid:
+    with member(HOME="/nonexistent", TMPDIR=tmp_path) as pid:
         found = look(pid)
     assert [one.path for one in found.lock_files or ()] == [str(lock)]
     assert found.partials == ()
@@ -346,20 +317,17 @@ def test_locks_of_other_models_in_a_hub_are_left_out(tmp_path: Path) -> None:
         lock = tmp_path / "hub/.locks" / name / "etag.lock"
         lock.parent.mkdir(parents=True)
         lock.touch()
-    with server("serve", "o/mine", HOME="/nonexistent", HF_HUB_CACHE=tmp_path / "hub", TMPDIR=tmp_path) as pid:
+    with member("serve", "o/mine", HOME="/nonexistent", HF_HUB_CACHE=tmp_path / "hub", TMPDIR=tmp_path) as pid:
         assert [one.path for one in look(pid).lock_files or ()] == [f"{tmp_path}/hub/.locks/models--o--mine/etag.lock"]
-    with server(HOME="/nonexistent", HF_HUB_CACHE=tmp_path / "hub", TMPDIR=tmp_path) as pid:
+    with member(HOME="/nonexistent", HF_HUB_CACHE=tmp_path / "hub", TMPDIR=tmp_path) as pid:
         assert len(look(pid).lock_files or ()) == 2
 
 
 def test_a_lock_that_a_member_has_open_is_told_wherever_it_lies(tmp_path: Path) -> None:
     path = tmp_path / "anywhere/build.lock"
     path.parent.mkdir()
-    code = (
-        "import fcntl, sys, time; f = open(sys.argv[2], 'w'); fcntl.lockf(f, fcntl.LOCK_EX);"
-        "sys.stdout.write('on'); sys.stdout.flush(); time.sleep(100)"
-    )
-    with server("--holds", str(path), code=code, HOME="/nonexistent", TMPDIR=tmp_path / "none") as pid:
+    code = "import fcntl, sys; f = open(sys.argv[2], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); " + WAIT
+    with member("--holds", str(path), code=code, HOME="/nonexistent", TMPDIR=tmp_path / "none") as pid:
         (found,) = look(pid).lock_files or ()
     assert (found.path, found.role, found.locked, found.holders) == (str(path), "", True, (pid,))
 
@@ -373,7 +341,7 @@ def test_a_cache_whose_turn_did_not_come_is_not_counted_as_empty(
             (tmp_path / name / str(number)).touch()
     budget = cachewalk.Budget
     monkeypatch.setattr(cachewalk, "Budget", lambda *given: budget(*(given or (5,))))
-    with server(
+    with member(
         HOME="/nonexistent",
         TMPDIR=tmp_path / "none",
         TRITON_CACHE_DIR=tmp_path / "triton",
