@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from causing import Start, expect, look, named, private_mounts, ranks, write_first
+from causing import Start, expect, ids, look, named, private_mounts, ranks, write_first
 from fuse import silent_mount
 
 pytestmark = pytest.mark.slow
@@ -104,7 +104,9 @@ def test_a_build_whose_lock_another_launch_holds(
             fcntl.flock(open({str(lock)!r}, "a"), fcntl.LOCK_EX)
         """
     code, modules = ranks(WARMING + "from flashinfer.jit.core import build\nbuild()")
-    expect(look(start(code, modules={**modules, "flashinfer/jit/core.py": build})), "flashinfer-jit-lock", found)
+    report = look(start(code, modules={**modules, "flashinfer/jit/core.py": build}))
+    expect(report, "flashinfer-jit-lock", found)
+    assert "file-lock-held-outside" in ids(report)
 
 
 DOWNLOADS = {
@@ -273,7 +275,9 @@ def test_a_quota_of_cpu_time(start: Start, cgroup: Callable[[str], Path], found:
         while True: pass
         """
     code, modules = ranks(rank)
-    expect(look(start(code, modules=modules)), "cpu-quota-throttles", found)
+    report = look(start(code, modules=modules))
+    expect(report, "cpu-quota-throttles", found)
+    assert "lock-not-given-back" not in ids(report)
 
 
 @hit_and_near_miss
@@ -336,3 +340,4 @@ def test_a_compiler_that_takes_long(
     report = look(start(code, modules={**modules, file: build}))
     expect(report, cause, found)
     assert (report["verdict"] in ("progressing", "slow")) is found
+    assert not found or not {"flashinfer-jit-lock", "child-process-does-not-end"} & set(ids(report))

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from causing import Start, expect, look, named, ranks
+from causing import Start, expect, ids, look, named, ranks
 
 pytestmark = pytest.mark.slow
 hit_and_near_miss = pytest.mark.parametrize("found", [True, False])
@@ -118,6 +118,7 @@ def test_a_debugger_that_holds_a_process(start: Start, found: bool) -> None:
         report = look(launch)
         tracer.kill()
     expect(report, "held-by-debugger", found)
+    assert not found or "rank-asleep" not in ids(report)
 
 
 @hit_and_near_miss
