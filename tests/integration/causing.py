@@ -21,6 +21,8 @@ import pytest
 
 ROOT_ARGS = ("--model-path", "/models/tiny", "--host", "127.0.0.1")
 Start = Callable[..., subprocess.Popen[bytes]]
+FOREVER = "import time; time.sleep(600)"
+hit_and_near_miss = pytest.mark.parametrize("found", [True, False])  # with the decisive thing, and without
 
 
 def free_port() -> int:
@@ -228,3 +230,24 @@ def cgroup() -> Iterator[Callable[[str], Path]]:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(int(pid), signal.SIGKILL)
             time.sleep(0.05)
+
+
+@pytest.fixture
+def holder() -> Iterator[Callable[[Path], int]]:
+    """Locks files by programs of their own, whose pids it gives."""
+    code = "import fcntl, sys, time; f = open(sys.argv[1], 'a'); fcntl.flock(f, 2); print(flush=True); time.sleep(600)"
+    running: list[subprocess.Popen[bytes]] = []
+
+    def hold(file: Path) -> int:
+        running.append(subprocess.Popen([sys.executable, "-c", code, str(file)], stdout=subprocess.PIPE))
+        out = running[-1].stdout
+        assert out
+        out.readline()
+        return running[-1].pid
+
+    yield hold
+    for one in running:
+        one.kill()
+        one.wait()
+        if one.stdout:
+            one.stdout.close()

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from causing import cgroup, start
+from causing import cgroup, holder, start
 from sshosts import Site, site
 
-__all__ = ["cgroup", "hosts_of", "start", "two_hosts"]
+__all__ = ["cgroup", "holder", "hosts_of", "start", "two_hosts"]
 
 
 @pytest.fixture

@@ -6,15 +6,14 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from causing import Start, expect, ids, look, named, private_mounts, ranks, write_first
+from causing import Start, expect, hit_and_near_miss, ids, look, named, private_mounts, ranks, write_first
 from fuse import silent_mount
 
 pytestmark = pytest.mark.slow
-hit_and_near_miss = pytest.mark.parametrize("found", [True, False])
 
 NOW = 'import time\nprint(time.strftime("[%Y-%m-%d %H:%M:%S]"), '
 LOADING = NOW + '"Load weight begin. avail mem=18.17 GB")\n'
@@ -35,27 +34,6 @@ FAILING = {"sglang/srt/attempting.py": FAIL}
 def failing(code: str) -> str:
     """Code of a rank that does `work` of the code given, prints how it failed and waits."""
     return f"from sglang.srt.attempting import attempt\n{code}\nattempt(work)"
-
-
-@pytest.fixture
-def holder(tmp_path: Path) -> Iterator[Callable[[Path], int]]:
-    """Locks files by programs of their own."""
-    code = "import fcntl, sys, time; f = open(sys.argv[1], 'a'); fcntl.flock(f, 2); print(flush=True); time.sleep(600)"
-    running: list[subprocess.Popen[bytes]] = []
-
-    def hold(file: Path) -> int:
-        running.append(subprocess.Popen([sys.executable, "-c", code, str(file)], stdout=subprocess.PIPE))
-        out = running[-1].stdout
-        assert out
-        out.readline()
-        return running[-1].pid
-
-    yield hold
-    for one in running:
-        one.kill()
-        one.wait()
-        if one.stdout:
-            one.stdout.close()
 
 
 SOFT_LOCK = {

@@ -7,10 +7,9 @@ import socket
 from pathlib import Path
 
 import pytest
-from causing import Start, expect, free_port, look, private_network, ranks
+from causing import Start, expect, free_port, hit_and_near_miss, look, private_network, ranks
 
 pytestmark = pytest.mark.slow
-hit_and_near_miss = pytest.mark.parametrize("found", [True, False])
 
 
 def _interface(name: str, own: str, silent: tuple[str, ...]) -> tuple[str, ...]:

@@ -10,13 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from causing import Start, expect, free_port, ids, look, ranks, write_first
+from causing import FOREVER, Start, expect, free_port, hit_and_near_miss, ids, look, ranks, write_first
 from targets import eventually
 
 pytestmark = pytest.mark.slow
-hit_and_near_miss = pytest.mark.parametrize("found", [True, False])
 
-FOREVER = "import time; time.sleep(600)"
 COLLECTIVE = {
     "torch/distributed/distributed_c10d.py": """
         import socket

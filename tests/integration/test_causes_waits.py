@@ -8,41 +8,32 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from causing import Start, expect, ids, look, named, ranks
+from causing import FOREVER, Start, expect, hit_and_near_miss, ids, look, named, ranks
 
 pytestmark = pytest.mark.slow
-hit_and_near_miss = pytest.mark.parametrize("found", [True, False])
-
-FOREVER = "import time; time.sleep(600)"
 
 
 @hit_and_near_miss
-def test_a_file_lock_that_another_program_holds(start: Start, tmp_path: Path, found: bool) -> None:
+def test_a_file_lock_that_another_program_holds(
+    start: Start, tmp_path: Path, holder: Callable[[Path], int], found: bool
+) -> None:
     lock = tmp_path / "some.lock"
-    holder = (
-        "import fcntl, sys, time; f = open(sys.argv[1], 'w'); fcntl.flock(f, 2); print(flush=True); time.sleep(600)"
-    )
-    with subprocess.Popen([sys.executable, "-c", holder, str(lock)], stdout=subprocess.PIPE) as other:
-        assert other.stdout
-        other.stdout.readline()
-        if not found:
-            other.kill()
-            other.wait()
-        code = f"""
-            import fcntl, time
-            f = open({str(lock)!r}, "w")
-            fcntl.flock(f, fcntl.LOCK_EX)
-            time.sleep(600)
-            """
-        report = look(start(code))
-        other.kill()
+    pid = holder(lock) if found else None
+    code = f"""
+        import fcntl, time
+        f = open({str(lock)!r}, "w")
+        fcntl.flock(f, fcntl.LOCK_EX)
+        time.sleep(600)
+        """
+    report = look(start(code))
     expect(report, "file-lock-held-outside", found)
     if found:
         assert report["causes"][0]["id"] == "file-lock-held-outside"
-        assert str(other.pid) in str(report["causes"][0])
+        assert str(pid) in str(report["causes"][0])
 
 
 @hit_and_near_miss
