@@ -11,6 +11,7 @@ from . import floors
 
 _STACK_AGE_S = 5.0  # an older stack is not what a thread is doing now
 _KEPT = 64  # looks and ticks kept per member
+_DESCRIPTORS = 1 << 20  # fs.nr_open; no address is so low
 _IDENTITY = {"pid", "ppid", "start", "state", "comm"}
 
 
@@ -108,7 +109,9 @@ def thread_place(thread: Thread) -> tuple[object, ...]:
     """Where a thread is blocked: call, stack pointer and instruction; the wait channel where those are denied."""
     if thread.syscall is None:
         return (thread.state, thread.wchan)
-    first = thread.args[:1] if thread.syscall not in (202, 98) else ()  # a futex address may be reused on the stack
+    # A descriptor is part of the place. An address is not: that of a futex may be reused on the stack, and a loop around
+    # poll() makes the array that it hands over anew each time, as Python's selectors do.
+    first = thread.args[:1] if thread.args and thread.args[0] < _DESCRIPTORS else ()
     return (thread.syscall, thread.sp, thread.pc, *first)
 
 

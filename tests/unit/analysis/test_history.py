@@ -89,6 +89,14 @@ def test_another_call_is_another_place() -> None:
     assert history.tracks[100].threads[100].in_place_since == 2
 
 
+def test_another_descriptor_is_another_place_and_another_array_for_poll_is_not() -> None:
+    """Python's `multiprocessing.connection.wait` makes its array of descriptors anew for each poll (seen in a real SGLang)."""
+    poll = [blocked(syscall=7, args=(at, 1, 5000), slices=at) for at in (0x7F189C213220, 0x7F189C2131E0)]
+    assert folded(sample(1, poll[0]), sample(2, poll[1])).tracks[100].threads[100].in_place_since == 1
+    read = [blocked(syscall=0, args=(fd, 0x7F189C213220, 4096), slices=fd) for fd in (3, 4)]
+    assert folded(sample(1, read[0]), sample(2, read[1])).tracks[100].threads[100].in_place_since == 2
+
+
 def test_denied_threads_are_told_apart_by_wait_channel() -> None:
     """With READ access only there is no system call; the channel still tells a move."""
     one = blocked(syscall=None, sp=None, pc=None, wchan="futex_do_wait")
