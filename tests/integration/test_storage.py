@@ -54,6 +54,15 @@ def test_a_checkpoint_against_its_index(tmp_path: Path) -> None:
     assert (found.name, found.format, found.files, found.bytes) == (str(model), "safetensors", 3, 3000)
     assert (found.expected_files, found.expected_bytes, found.missing) == (4, 4000, 1)
     assert found.missing_names == ("model-00004-of-00004.safetensors",)
+    assert found.sizes == ()
+
+
+def test_sizes_of_weight_files_are_in_the_order_of_their_names(tmp_path: Path) -> None:
+    model = checkpoint(tmp_path / "model", shards=3, there=3)
+    (model / "model-00002-of-00003.safetensors").write_bytes(b"x" * 7)
+    with member("--model-path", str(model), HOME=tmp_path) as pid:
+        (found,) = look(pid).checkpoints or ()
+    assert found.sizes == (1000, 7, 1000)
 
 
 def test_a_hub_name_is_the_snapshot_in_the_cache(tmp_path: Path) -> None:

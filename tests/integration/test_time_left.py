@@ -35,16 +35,42 @@ import sys, time
 time.sleep(4)
 print(time.strftime("[%Y-%m-%d %H:%M:%S] Load weight begin. avail mem=9.0 GB"), flush=True)
 began = time.monotonic()
-with open(sys.argv[1], "rb", buffering=0) as file:
+with open(sys.argv[1] + "/model.safetensors", "rb", buffering=0) as file:
     for number in range({WEIGHTS}):
         file.read(1 << 20)
         time.sleep(max(0.0, began + number / {SPEED} - time.monotonic()))
 time.sleep(100)
 """
-LOADS = f"""
+# The same of several files that are mapped, come out of the page cache, and are given back one after another. Only the bar
+# tells how far it is, and as tqdm does it ends a line with the next one.
+MAPS = f"""
+import glob, mmap, sys, time
+time.sleep(4)
+print(time.strftime("[%Y-%m-%d %H:%M:%S] Load weight begin. avail mem=9.0 GB"), flush=True)
+began, files, done, read = time.monotonic(), sorted(glob.glob(sys.argv[1] + "/*.safetensors")), 0, 0
+def draw():
+    spent = int(time.monotonic() - began)
+    share = f"{{100 * done // len(files):3}}% Completed | {{done}}/{{len(files)}}"
+    print(f"\\rMulti-thread loading shards: {{share}} [00:{{spent:02}}<00:30,  5.00s/it]", end="", flush=True)
+draw()
+for name in files:
+    with open(name, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as pages:
+        for at in range(0, len(pages), 1 << 20):
+            pages[at : at + (1 << 20)].count(b"x")
+            read += 1
+            time.sleep(max(0.0, began + read / {SPEED} - time.monotonic()))
+    done += 1
+    draw()
+time.sleep(100)
+"""
+
+
+def loads(rank: str) -> str:
+    """A server whose scheduler runs this program on the checkpoint."""
+    return f"""
 import os, subprocess, sys
 model = sys.argv[sys.argv.index("--model-path") + 1]
-words = ["sglang::scheduler", "-c", {RANK!r}, model + "/model.safetensors"]
+words = ["sglang::scheduler", "-c", {rank!r}, model]
 subprocess.run(words, executable=sys.executable)
 """
 
@@ -100,7 +126,7 @@ def test_half_way_through_a_load_the_time_left_is_right_by_the_bytes_that_were_r
     model.mkdir()
     with (model / "model.safetensors").open("wb") as file:
         file.truncate(WEIGHTS << 20)  # no blocks on the disk, but bytes to be read
-    with launch(tmp_path, LOADS, str(model)) as pid:
+    with launch(tmp_path, loads(RANK), str(model)) as pid:
         began = time.monotonic()
         report = watched(pid, 4 + WEIGHTS / SPEED / 2)
     truly_left = began + 4 + WEIGHTS / SPEED - time.monotonic()
@@ -110,3 +136,22 @@ def test_half_way_through_a_load_the_time_left_is_right_by_the_bytes_that_were_r
     assert row["eta_s"] == pytest.approx(truly_left, rel=0.25)
     assert report["phase"]["id"] == "weight-load"
     assert report["verdict"] in ("progressing", "slow")
+
+
+@pytest.mark.slow
+def test_half_way_through_a_load_from_the_page_cache_the_time_left_is_right_by_the_bar(tmp_path: Path) -> None:
+    model, sizes = tmp_path / "model", (200, 200, 200, 40)  # the last shard of a checkpoint is often much smaller
+    model.mkdir()
+    for number, size in enumerate(sizes, 1):
+        with (model / f"model-{number:05}-of-00004.safetensors").open("wb") as file:
+            file.truncate(size << 20)
+    seconds = sum(sizes) / SPEED
+    with launch(tmp_path, loads(MAPS), str(model)) as pid:
+        began = time.monotonic()
+        report = watched(pid, 4 + seconds * 0.72)
+    truly_left = began + 4 + seconds - time.monotonic()
+    (row,) = [one for one in report["progress"] if one["total"] == len(sizes)]
+    assert row["done"] == 2
+    assert row["eta_s"] == pytest.approx(truly_left, rel=0.25)
+    assert report["verdict"] in ("progressing", "slow")
+    assert "left" in report["summary"]

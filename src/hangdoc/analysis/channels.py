@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from ..model.report import ProgressRow
 from ..model.words import ProgressClass
@@ -60,7 +61,8 @@ def paced(view: View) -> list[tuple[Pace, ProgressRow]]:
     for member, written in (*writers, (None, view.logbook.others)):
         limit = _limit(view, view.history.tracks.get(member.pid)) if member else ""
         who = member.label if member else ""
-        found += [(one, _row(one, who, limit, now)) for one in written.paces.values() if one.total > one.done]
+        bars = [_sized(one, view) for one in written.paces.values() if one.total > one.done]
+        found += [(one, _row(one, who, limit, now)) for one in bars]
     for pid, load in view.loads.by_pid.items():
         if load.pace.done >= _LEAST_BYTES and pid in members:
             limit = _limit(view, view.history.tracks.get(pid))
@@ -69,6 +71,12 @@ def paced(view: View) -> list[tuple[Pace, ProgressRow]]:
     if fetched.done and fetched.points:
         found.append((fetched, _row(fetched, "", "", now)))
     return found
+
+
+def _sized(bar: Pace, view: View) -> Pace:
+    """A bar that counts the files of a checkpoint, with their sizes: both engines take them in the order of their names."""
+    known = [one.sizes for one in view.history.storage.checkpoints or () if len(one.sizes) == bar.total]
+    return replace(bar, sizes=known[0]) if known and "shards" in bar.label else bar
 
 
 def _row(pace: Pace, who: str, limit: str, now: float) -> ProgressRow:

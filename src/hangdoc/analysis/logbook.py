@@ -69,6 +69,7 @@ class LogState:
     log: Log
     next: int = 0  # offset that is read next
     pending: str = ""
+    drawn: bool = False  # what was read last is a progress bar whose line has not ended
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=_TAIL))
     grew_at: float | None = None  # monotonic instant at which it was seen to grow
     skew: float | None = None  # seconds that the times in its lines are behind the wall clock of the host
@@ -137,7 +138,11 @@ class Logbook:
             if state is None:
                 state = self.states[log.path] = LogState(log)
             elif log.size is not None and (log.size < state.next or log.inode != state.log.inode):
-                state.next, state.pending = 0, ""  # rotated or truncated: what follows is read from its start
+                state.next, state.pending, state.drawn = (
+                    0,
+                    "",
+                    False,
+                )  # rotated or truncated: what follows is read from its start
             state.log = log
             self._read(state, sample, launch, version, first=first)
 
@@ -145,10 +150,11 @@ class Logbook:
         fresh: list[str] = []
         for chunk in state.log.chunks:
             if chunk.offset != state.next:
-                state.pending, self.gaps = "", True
-            text = state.pending + chunk.text
-            end = max(text.rfind("\n"), text.rfind("\r")) + 1
+                state.pending, state.drawn, self.gaps = "", False, True
+            text = chunk.text.lstrip("\r\n") if state.drawn else state.pending + chunk.text
+            end = lines.whole(text)
             state.pending = text[end:][-4096:]
+            state.drawn = text[:end].endswith("]") if text else state.drawn
             fresh += lines.split(text[:end])
             state.next = chunk.offset + (chunk.size or len(chunk.text.encode()))
         if not fresh:
@@ -197,7 +203,7 @@ class Logbook:
             written.marks.append((line.mark, at))
             written.marked.setdefault(line.mark.phase, now)
         times = self._templates.get(shape, 0)
-        new = times == 0
+        new = times == 0 and bool(shape)  # a blank line is no news
         if times < _LOOKED_AT:
             self._spot(Spot(line.text, pid, at))
             if not new or len(self._templates) < _TEMPLATES:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from ..engines.lines import Bar
@@ -40,8 +40,9 @@ class Pace:
     done: int = 0
     total: int = 0
     unit: str = ""
-    at: float | None = None  # wall clock at which it last went on, or was last said to be where it is
+    at: float | None = None  # wall clock at which it last went on
     points: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=_POINTS))  # seconds, done
+    sizes: tuple[int, ...] = ()  # of each step, where they are known: of shards the last one is often much smaller
 
     def add(self, seconds: float, done: int, total: int, at: float | None) -> None:
         """Take in how much is done after so many seconds, known at wall clock `at`."""
@@ -49,7 +50,8 @@ class Pace:
             self.points.clear()  # something new of the same form
         if not self.points or done > self.points[-1][1]:
             self.points.append((seconds, done))
-        self.done, self.total, self.at = done, total, at
+            self.at = at
+        self.done, self.total = done, total
 
     def rate(self) -> float | None:
         """Steps a second over the last ones; None before there are two different points."""
@@ -64,21 +66,28 @@ class Pace:
         It cannot before two steps were seen, without a total, where steps differ too much, and no more once a step lasts far
         longer than any before.
         """
-        rate = self.rate()
-        if rate is None or rate <= 0 or self.at is None or self.done >= self.total:
+        if len(self.points) < 2 or self.at is None or self.done >= self.total:
             return None
-        pairs = list(pairwise(list(self.points)[-1 - _STEPS :]))
+        points, rest = self._by_size()
+        pairs = list(pairwise(points))
         steps = sorted((b[0] - a[0]) / (b[1] - a[1]) for a, b in pairs)
         longest = max(b[0] - a[0] for a, b in pairs)
-        since = max(0.0, now - self.at)
-        if since > _PATIENCE * max(longest, 1.0):
+        spent, since = points[-1][0] - points[0][0], max(0.0, now - self.at)
+        if spent <= 0 or since > _PATIENCE * max(longest, 1.0):
             return None
-        rest = self.total - self.done
         low, high = (rest * quantiles.quantile(steps, share) for share in (0.1, 0.9))
         if high > _SPREAD * max(low, 1.0):
             return None
-        likely = rest / rate
+        likely = rest * spent / (points[-1][1] - points[0][1])
         return Left(*(max(0.0, one - since) for one in (likely, min(low, likely), max(high, likely))))
+
+    def _by_size(self) -> tuple[list[tuple[float, int]], int]:
+        """The last points and what is left, in sizes of steps where those are known."""
+        points = list(self.points)[-1 - _STEPS :]
+        if len(self.sizes) != self.total or 0 in self.sizes:
+            return points, self.total - self.done
+        sums = [0, *accumulate(self.sizes)]
+        return [(at, sums[done]) for at, done in points], sums[-1] - sums[self.done]
 
     def moved(self, now: float) -> bool:
         """Whether it went on within the window in which stillness is judged."""

@@ -20,6 +20,7 @@ from .versions import within
 
 LINE_BOUND = 8192  # characters kept of one line
 _PREFIX_BOUND = 120
+_DRAWN_BOUND = 128
 _CACHE_BOUND = 1 << 16
 _TRACEBACK_BOUND = 2000  # lines looked at for the end of a traceback
 _MONTHS, _DAYS = range(1, 13), range(1, 32)
@@ -36,6 +37,9 @@ _MONTH = re.compile(
     r"(?:\([^)]{1,80}\) )?(?:INFO|WARNING|WARN|ERROR|DEBUG|CRITICAL) (\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)"
 )
 _BAR = re.compile(r"(?<!\d)(\d{1,7})/(\d{1,7})(?: \[|\s*$)")
+_DRAWN = re.compile(
+    r"\d/\d{1,7} \[[^\[\]\r\n]{1,100}\]\Z"
+)  # a bar to its end: what ends its line comes with its next step
 _TRACEBACK = "Traceback (most recent call last):"
 _INSIDE = re.compile(r"\s|$|The above exception|During handling|\[|\|")
 
@@ -79,6 +83,13 @@ class Traceback:
 
 
 NOBODY = Writer()
+
+
+def whole(text: str) -> int:
+    """Length of the part of a text that is whole lines. A progress bar that is drawn to its end is one: its line ends
+    only when it takes its next step, which would make it a step late."""
+    end = max(text.rfind("\n"), text.rfind("\r")) + 1
+    return len(text) if _DRAWN.search(text, max(end, len(text) - _DRAWN_BOUND)) else end
 
 
 def split(text: str) -> list[str]:

@@ -65,6 +65,9 @@ class Checkpoint:
     missing: int = 0  # files that the index names and that are not there, or whose link leads nowhere
     missing_names: Tuple[str, ...] = ()  # the first 16 of them
     newest: Optional[float] = None  # last change of the youngest weight file
+    sizes: Tuple[
+        int, ...
+    ] = ()  # of each weight file, in the order of their names; none where one is missing, or of very many
 
 
 @dataclass(frozen=True)

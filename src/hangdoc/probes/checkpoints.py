@@ -26,6 +26,7 @@ INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json", "cons
 INDEX_LIMIT = 16 << 20  # bytes; that of a model of a trillion parameters has 10 MB
 FILES = 4096  # weight files looked at
 NAMES = 16  # missing ones named
+SIZED = 1024  # files whose sizes are told one by one
 
 
 def folder_of(inside: Inside, name: str, working: Optional[str], hubs: List[str]) -> Optional[str]:
@@ -100,6 +101,7 @@ def read(inside: Inside, folder: str, name: str, pids: Tuple[int, ...]) -> Optio
         missing=len(missing),
         missing_names=tuple(missing[:NAMES]),
         newest=max((changed for _, changed in sizes.values()), default=None),
+        sizes=() if missing or len(sizes) > SIZED else tuple(bounded(size) for size, _ in sizes.values()),
     )
 
 

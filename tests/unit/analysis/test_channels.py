@@ -129,6 +129,30 @@ def test_shards_half_way_are_in_the_summary() -> None:
     assert bar.eta_low_s <= 20.0 <= bar.eta_high_s
 
 
+def half_way(sizes: tuple[int, ...]) -> ProgressRow:
+    """Two of four shards are loaded, 10 s each. As tqdm draws a bar: what ends its line comes with the next step."""
+    world = loading_world()
+    world.bend(TP0, LOAD)
+    world.storage = Storage(checkpoints=(Checkpoint("/models/m", sizes=sizes),))
+
+    def move(here: World, second: int) -> str:
+        if second % 10:
+            return ""
+        here.mtime, done = WALL + second, second // 10
+        return f"\rMulti-thread loading shards: {25 * done}% Completed | {done}/4 [00:{second:02}<00:30, 10.0s/it]"
+
+    return next(one for one in look(world, 21, move).report("0").progress if one.total == 4)
+
+
+def test_a_bar_is_read_when_it_is_drawn() -> None:
+    assert (half_way(()).done, half_way(()).eta_s) == (2, 20.0)
+
+
+def test_shards_are_weighed_by_their_sizes() -> None:
+    assert half_way((50, 50, 50, 10)).eta_s == 12.0
+    assert half_way((50, 50, 50)).eta_s == 20.0  # sizes of something else
+
+
 def test_compilers_are_counted_and_have_no_time_left() -> None:
     world = loading_world()
 

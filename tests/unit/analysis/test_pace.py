@@ -140,3 +140,25 @@ def test_a_real_load_that_was_slowed_to_two_and_a_half_seconds_a_shard() -> None
             assert left is not None
             assert left.likely == pytest.approx(took - now, rel=0.25)
             assert left.low <= took - now <= left.high
+
+
+@given(st.lists(st.integers(1, 50), min_size=2, max_size=30), st.floats(0.5, 5.0))
+def test_files_of_any_sizes_leave_as_much_time_as_their_bytes(sizes: list[int], speed: float) -> None:
+    """Half of the files are no half of the bytes: the last shard of a checkpoint is often much smaller."""
+    done = len(sizes) // 2 + len(sizes) % 2
+    pace = Pace(sizes=tuple(sizes))
+    for number in range(done + 1):
+        seconds = sum(sizes[:number]) / speed
+        pace.add(seconds, number, len(sizes), 1000.0 + seconds)
+    left = pace.left(pace.at or 0.0)
+    if done < len(sizes):
+        assert left is not None
+        assert left.likely == pytest.approx(sum(sizes[done:]) / speed, rel=1e-6)
+
+
+def test_a_bar_that_is_drawn_again_where_it_is_has_not_gone_on() -> None:
+    pace = watched([0.0, 5.0, 10.0], 8)
+    read(pace, bar(2, 8, 13), 1013.0)
+    left = pace.left(1013.0)
+    assert left is not None
+    assert left.likely == pytest.approx(27.0)

@@ -21,6 +21,7 @@ from hangdoc.engines.lines import (
     split,
     timestamp,
     tracebacks,
+    whole,
     writer,
 )
 from hangdoc.engines.load import profiles
@@ -291,3 +292,18 @@ def test_what_another_process_wrote_behind_a_bar_is_a_line_of_its_own() -> None:
     assert split(f"{bar}{line}\n") == [bar, line]
     slow = bar.replace("139.12it/s", "4.88s/it")
     assert split(f"{slow}(Worker_TP1 pid=7) INFO x\n{bar}\n") == [slow, "(Worker_TP1 pid=7) INFO x", bar]
+
+
+def test_a_bar_that_is_drawn_is_whole_before_its_next_step() -> None:
+    bar = "Loading shards:  50% Completed | 2/4 [00:10<00:10, 5.0s/it]"
+    assert whole(f"a\n\r{bar}") == len(bar) + 3
+    assert whole(bar) == len(bar)
+    for begun in (bar[:-1], "x 2/4", "[2026-11-29 16:31:22 TP1", f"{bar}[2026-11-29"):
+        assert whole(f"a\r{begun}") == 2
+
+
+@given(st.text(alphabet="a1/[]<%\r\n ", max_size=200))
+def test_what_is_whole_ends_a_line_or_a_bar(text: str) -> None:
+    end = whole(text)
+    assert end in (0, len(text)) or text[end - 1] in "\r\n"
+    assert not {"\r", "\n"} & set(text[end:])
