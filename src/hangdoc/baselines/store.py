@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import msgspec
-import yaml
 
+from .. import shipped, yamls
 from ..codec import convert
-from ..model.baseline import BASELINE_SCHEMA, CACHES, Baseline
+from ..model.baseline import BASELINE_SCHEMA, CACHES, Baseline, Configuration, Provenance
 from ..model.plain import to_plain
 from .merge import MOST_RUNS, summed
 
@@ -27,7 +28,6 @@ _FAMILY = "hangdoc.baseline/"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _HEAD_ENDS = "\nruns:"
 _FLOW = ("runs", "phases", "lines", "processes", "waits")  # one row, one line: a diff shows what changed
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class BaselineError(Exception):
@@ -49,22 +49,17 @@ def user_folder() -> Path:
     return (Path(base) if base.startswith("/") else Path.home() / ".local" / "share") / "hangdoc" / "baselines"
 
 
-def shipped_folder() -> Path:
-    """Where the baselines that come with hangdoc are: in its package, in a clone at its top."""
-    packed = Path(__file__).parent / "shipped"
-    return packed if packed.is_dir() else Path(__file__).parents[3] / "baselines"
-
-
 def names() -> dict[str, Path]:
     """All baselines by name, the user's own before shipped ones of the same name."""
-    found: dict[str, Path] = {}
-    for folder in (shipped_folder(), user_folder()):
-        try:
-            paths = sorted(folder.glob("*.yaml"))
-        except OSError:
-            continue
-        found.update((path.stem, path) for path in paths if _NAME.fullmatch(path.stem))
-    return dict(sorted(found.items()))
+    return dict(sorted({**_in(shipped.FOLDERS["baselines"]), **_in(user_folder())}.items()))
+
+
+def _in(folder: Path) -> dict[str, Path]:
+    try:
+        paths = sorted(folder.glob("*.yaml"))
+    except OSError:
+        return {}
+    return {path.stem: path for path in paths if _NAME.fullmatch(path.stem)}
 
 
 def find(wanted: str) -> Path:
@@ -81,6 +76,33 @@ def find(wanted: str) -> Path:
 def read(path: Path) -> Baseline:
     """A whole baseline. Raises BaselineError with file and key."""
     return parse(_text(path), str(path))
+
+
+def heads() -> Iterator[tuple[Baseline, Callable[[], Baseline]]]:
+    """The head of each baseline, and what reads all of it. Those that ship are trusted; of the user's own, one that
+    cannot be read is left out: `hangdoc baselines list` tells of it."""
+    own = _in(user_folder())
+    for name, data in shipped.documents("baselines").items():
+        if name.removesuffix(".yaml") not in own:
+            head = msgspec.msgpack.decode(data, type=_Head)
+            yield Baseline(head.name, head.configuration, head.provenance), functools.partial(_trusted, data)
+    for path in own.values():
+        try:
+            yield read_head(path), functools.partial(read, path)
+        except BaselineError:
+            continue
+
+
+def _trusted(data: bytes) -> Baseline:
+    return summed(msgspec.msgpack.decode(data, type=Baseline))
+
+
+class _Head(msgspec.Struct):
+    """What a baseline is of; the rest of its document is passed over."""
+
+    name: str
+    configuration: Configuration
+    provenance: Provenance = Provenance()
 
 
 def read_head(path: Path) -> Baseline:
@@ -108,11 +130,10 @@ def _text(path: Path) -> str:
 
 def parse(text: str, where: str) -> Baseline:
     """Decode one document, quantiles told anew from its runs. Raises BaselineError."""
-    _bounded(text, where)
     try:
-        plain = yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader, by name
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise BaselineError(f"{where} is no YAML: {_one_line(error)}") from None
+        plain = yamls.read(text, _NODES, _DEPTH)
+    except yamls.Refused as error:
+        raise BaselineError(f"{where}: {error}") from None
     if not isinstance(plain, dict):
         raise BaselineError(f"{where} is no baseline: not a mapping")
     schema = plain.get("schema")
@@ -124,31 +145,14 @@ def parse(text: str, where: str) -> Baseline:
     try:
         found = convert(plain, Baseline)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise BaselineError(f"{where}: {_one_line(error)}") from None
+        raise BaselineError(f"{where}: {yamls.one_line(error)}") from None
     _sensible(found, where)
     return summed(found)
 
 
-def _bounded(text: str, where: str) -> None:
-    """Refuse what grows when it is loaded: aliases, depth, numbers of nodes."""
-    depth = nodes = 0
-    try:
-        for event in yaml.parse(text, Loader=_Loader):
-            nodes += 1
-            if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-                raise BaselineError(f"{where} uses YAML anchors, which a baseline never does")
-            if isinstance(event, yaml.CollectionStartEvent):
-                depth += 1
-            elif isinstance(event, yaml.CollectionEndEvent):
-                depth -= 1
-            if depth > _DEPTH or nodes > _NODES:
-                raise BaselineError(f"{where} is too deep or too long to be a baseline")
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise BaselineError(f"{where} is no YAML: {_one_line(error)}") from None
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:300]
+@functools.cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
 
 
 def _unknown_keys(plain: Any, kind: Any, where: str) -> None:
@@ -161,7 +165,7 @@ def _unknown_keys(plain: Any, kind: Any, where: str) -> None:
         return
     if not dataclasses.is_dataclass(kind):
         return
-    hints = get_type_hints(kind)
+    hints = _hints(kind)  # type: ignore[arg-type]
     for key, value in plain.items():
         if key not in hints:
             raise BaselineError(f"{where}: no such key: {str(key)[:60]} (in {kind.__name__})")  # type: ignore[union-attr]
@@ -217,29 +221,14 @@ def _texts(one: Baseline) -> Iterator[tuple[str, str]]:
     yield "note", one.provenance.note
 
 
-class _Row(dict[str, Any]):
-    """A mapping written on one line."""
-
-
-class _Dumper(yaml.SafeDumper):
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - its base class names it
-        return True
-
-
-_Dumper.add_representer(
-    _Row, lambda dumper, row: dumper.represent_mapping("tag:yaml.org,2002:map", row, flow_style=True)
-)
-
-
 def text(one: Baseline) -> str:
     """The baseline as YAML: keys in the order of the form, one row on one line."""
     plain = to_plain(one)
     ordered: dict[str, Any] = {"schema": one.schema, "name": one.name}
     for key in ("configuration", "provenance", "runs", "phases", "lines", "processes", "ports", "waits"):
         if key in plain:
-            ordered[key] = [_Row(row) for row in plain[key]] if key in _FLOW else plain[key]
-    result: str = yaml.dump(ordered, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1 << 20)
-    return result
+            ordered[key] = [yamls.Row(row) for row in plain[key]] if key in _FLOW else plain[key]
+    return yamls.dump(ordered)
 
 
 def write(one: Baseline, path: Path) -> None:

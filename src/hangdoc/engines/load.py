@@ -1,22 +1,20 @@
-"""Profiles from the packaged YAML: read once, decoded strictly, patterns compiled to linear-time automata on demand."""
+"""Profiles from the YAML that ships: decoded strictly and once, patterns compiled to linear-time automata on demand."""
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Sequence
-from importlib import resources
-from typing import Any, get_args, get_type_hints
+from typing import Any, TypeVar
 
 import msgspec
 import re2
-import yaml
 
 from ..model.words import Mechanism, Role, UnseenReason
+from ..shipped import documents
 from .profile import FrameRule, Profile
 
 ENGINES = ("vllm", "sglang")
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_T = TypeVar("_T")
 
 
 class DataError(ValueError):
@@ -50,60 +48,33 @@ class Advice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ]  # pattern of what was said when a host could not be reached -> what to do; the first that fits
 
 
-@functools.cache
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
-
-
-def _unknown_keys(plain: dict[str, Any], kind: type, where: str) -> None:
-    """Raise on a key that the dataclass lacks: msgspec can forbid those only in its own structs."""
-    hints = _hints(kind)
-    for key, value in plain.items():
-        if key not in hints:
-            raise DataError(where, f"no such key: {key}")
-        row_kind = next((one for one in get_args(hints[key]) if dataclasses.is_dataclass(one)), None)
-        if isinstance(row_kind, type) and isinstance(value, list):
-            for number, row in enumerate(value):
-                if isinstance(row, dict):
-                    _unknown_keys(row, row_kind, f"{where}: {key}[{number}]")
-
-
-def parse(text: str, name: str, kind: type[Any]) -> Any:
-    """Decode one YAML document into `kind`. Raises DataError with `name` and the key that is wrong."""
+def decode(data: bytes, name: str, kind: type[_T]) -> _T:
+    """One document (msgpack) as `kind`. Raises DataError with `name` and the key that is wrong."""
     try:
-        plain = yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader, by name
-    except yaml.YAMLError as error:
-        raise DataError(name, error) from error
-    if not isinstance(plain, dict):
-        raise DataError(name, "not a mapping")
-    _unknown_keys(plain, kind, name)
-    try:
-        return msgspec.convert(plain, kind, strict=True, str_keys=True)
+        return msgspec.msgpack.decode(data, type=kind)
     except msgspec.ValidationError as error:
         raise DataError(name, error) from error
 
 
-def _read(name: str) -> str:
-    return resources.files(__package__).joinpath("data").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
+def _read(name: str, kind: type[_T]) -> _T:
+    return decode(documents("engines")[name], name, kind)
 
 
 @functools.cache
 def common() -> Common:
     """What holds for Python under any engine."""
-    found: Common = parse(_read("python"), "python.yaml", Common)
-    return found
+    return _read("python.yaml", Common)
 
 
 @functools.cache
 def advice() -> Advice:
     """What to do, by mechanism and by reason of not seeing."""
-    found: Advice = parse(_read("advice"), "advice.yaml", Advice)
-    return found
+    return _read("advice.yaml", Advice)
 
 
 def _with_common(profile: Profile) -> Profile:
     shared = common()
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         profile,
         child_roles={**profile.child_roles, **shared.child_roles},
         wrappers=profile.wrappers + shared.wrappers,
@@ -115,10 +86,7 @@ def _with_common(profile: Profile) -> Profile:
 @functools.cache
 def profiles() -> dict[str, Profile]:
     """Profiles by engine id, the shared Python part merged in; "unknown" stands for any other server."""
-    found = {}
-    for engine in ENGINES:
-        profile: Profile = parse(_read(engine), f"{engine}.yaml", Profile)
-        found[engine] = _with_common(profile)
+    found = {engine: _with_common(_read(f"{engine}.yaml", Profile)) for engine in ENGINES}
     found["unknown"] = _with_common(
         Profile(
             "unknown", "unknown engine", (), (), 8000, "/health", (), (), (), (), (), untitled={"launcher": "worker"}

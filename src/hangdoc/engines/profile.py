@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
+
+import msgspec
 
 from ..model.words import Mechanism, Phase, Role
 
@@ -12,8 +13,7 @@ Evidence = Literal[
 ]  # seen in a real start here, read in the engine's source, or published
 
 
-@dataclass(frozen=True)
-class Title:
+class Title(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A process title (setproctitle) or, of a zombie, its name cut at 15. Groups tp pp dp ep world give the rank."""
 
     match: str
@@ -24,8 +24,7 @@ class Title:
     evidence: Evidence = "source"
 
 
-@dataclass(frozen=True)
-class Prefix:
+class Prefix(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What an engine writes before a line. Named groups: pid, tp, pp, dp, ep, world; `role` of the writer."""
 
     match: str
@@ -35,8 +34,7 @@ class Prefix:
     evidence: Evidence = "source"
 
 
-@dataclass(frozen=True)
-class PhaseSpec:
+class PhaseSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One phase of this engine's start, in order."""
 
     id: Phase
@@ -47,8 +45,7 @@ class PhaseSpec:
     next_line: str = ""  # what a good start prints at its end, for people
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A log line after which its writer is in `phase`."""
 
     match: str
@@ -61,8 +58,7 @@ class Mark:
     evidence: Evidence = "source"
 
 
-@dataclass(frozen=True)
-class FrameRule:
+class FrameRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What it means that a Python frame is on a stack. The innermost frame with an answer wins, per question."""
 
     # Exact name, or a trailing part after "."; "*" is any. Python <= 3.10 shows "Scheduler.__init__" as "__init__".
@@ -83,8 +79,7 @@ class FrameRule:
     evidence: Evidence = "source"
 
 
-@dataclass(frozen=True)
-class Meeting:
+class Meeting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Arguments that say where the nodes of a launch meet, how many there are, and which this one is."""
 
     address: str = ""  # "host:port" in one
@@ -99,8 +94,7 @@ class Meeting:
     evidence: Evidence = "source"
 
 
-@dataclass(frozen=True)
-class Profile:
+class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One engine."""
 
     engine: str
@@ -114,13 +108,13 @@ class Profile:
     phases: tuple[PhaseSpec, ...]
     marks: tuple[Mark, ...]
     frames: tuple[FrameRule, ...]
-    aliases: dict[str, str] = field(default_factory=dict)  # argument aliases: "tp" -> "tensor-parallel-size"
+    aliases: dict[str, str] = {}  # argument aliases: "tp" -> "tensor-parallel-size"
     chatter: tuple[str, ...] = ()  # lines that only say "still waiting"
     fatal: tuple[str, ...] = ()  # lines that announce the end
     cold: tuple[str, ...] = ()  # lines that tell of something compiled that a cache did not have
     warm: tuple[str, ...] = ()  # lines that tell of something taken from a cache of compiled things
-    child_roles: dict[str, Role] = field(default_factory=dict)  # regex on command line of untitled descendants -> role
-    untitled: dict[Role, Role] = field(default_factory=dict)  # role of parent -> role of an untitled Python child
+    child_roles: dict[str, Role] = {}  # regex on command line of untitled descendants -> role
+    untitled: dict[Role, Role] = {}  # role of parent -> role of an untitled Python child
     root_role: Role = "launcher"
     flags: tuple[str, ...] = ()  # arguments that take no value, as far as a value could be taken for one
     wrappers: tuple[str, ...] = ()  # programs that start others and wait for them

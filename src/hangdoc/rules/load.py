@@ -8,22 +8,19 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import Any
 
 import msgspec
-import yaml
 
+from .. import yamls
+from ..shipped import documents
 from .form import BadCause, KnownCause, validate
 
 SIZE = 128 << 10  # bytes of one file
 FILES = 2000
 _NODES, _DEPTH = 5000, 24
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_HERE = Path(__file__).parent
-_PACKED = "catalogue.json"  # made when the wheel is built, for YAML of the whole catalogue takes too long to read
 
 
 @dataclass(frozen=True)
@@ -60,17 +57,16 @@ def _circle(by_id: dict[str, KnownCause]) -> None:
 
 def parse(text: str, where: str) -> KnownCause:
     """One cause from one YAML document. Raises BadCause with `where` and what is wrong."""
-    _bounded(text, where)
     try:
-        plain = yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader, by name
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise BadCause(where, f"no YAML: {_one_line(error)}") from None
+        plain = yamls.read(text, _NODES, _DEPTH)
+    except yamls.Refused as error:
+        raise BadCause(where, error) from None
     if not isinstance(plain, dict):
         raise BadCause(where, "not a mapping")
     try:
         found = msgspec.convert(plain, KnownCause, strict=True)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise BadCause(where, _one_line(error)) from None
+        raise BadCause(where, yamls.one_line(error)) from None
     validate(found, where)
     return found
 
@@ -109,24 +105,11 @@ def user_folder() -> Path:
     return (Path(base) if base.startswith("/") else Path.home() / ".config") / "hangdoc" / "causes"
 
 
-def shipped_folder() -> Path:
-    """Where the causes that come with hangdoc are."""
-    return _HERE / "catalogue"
-
-
-def unpack(data: bytes) -> tuple[KnownCause, ...]:
-    """Causes that were packed when the wheel was built (tools/pack_catalogue.py): read in milliseconds, checked before."""
-    return msgspec.json.decode(data, type=tuple[KnownCause, ...])
-
-
 @functools.cache
 def shipped() -> tuple[KnownCause, ...]:
-    """The causes that come with hangdoc: packed in a wheel, as files in a clone. That they are well made is what tests say."""
-    packed = _HERE / _PACKED
-    if packed.is_file():
-        return unpack(packed.read_bytes())
-    plain = [yaml.load(path.read_bytes(), Loader=_Loader) for path in files(shipped_folder())]  # noqa: S506 - a safe one
-    return msgspec.convert(plain, tuple[KnownCause, ...])
+    """The causes that come with hangdoc. That they are well made is what tests say."""
+    decoder = msgspec.msgpack.Decoder(KnownCause)
+    return tuple(decoder.decode(one) for one in documents("causes").values())
 
 
 def catalogue(folders: Sequence[Path] = ()) -> Catalogue:
@@ -144,52 +127,3 @@ def with_own(folders: Sequence[Path] = ()) -> tuple[Catalogue, list[str]]:
         except BadCause as error:
             problems.append(str(error))
     return known, problems
-
-
-def _bounded(text: str, where: str) -> None:
-    """Refuse what grows when it is loaded, what could make objects, and a key that is there twice."""
-    open_: list[_Open] = []
-    nodes = 0
-    try:
-        for event in yaml.parse(text, Loader=_Loader):
-            nodes += 1
-            if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-                raise BadCause(where, "uses YAML anchors, which a cause never does")
-            tag = getattr(event, "tag", None)
-            if tag not in (None, "!"):
-                raise BadCause(where, f"uses the YAML tag {tag[:60]}, which a cause never does")
-            if len(open_) > _DEPTH or nodes > _NODES:
-                raise BadCause(where, f"nested deeper than {_DEPTH}, or more than {_NODES} nodes")
-            _open(open_, event, where)
-    except (yaml.YAMLError, RecursionError) as error:
-        raise BadCause(where, f"no YAML: {_one_line(error)}") from None
-
-
-@dataclass
-class _Open:
-    """A mapping or a list that is not closed yet."""
-
-    mapping: bool
-    keys: set[str] = field(default_factory=set)
-    at: int = 0
-
-
-def _open(open_: list[_Open], event: Any, where: str) -> None:
-    """Follow one event, and raise BadCause for a key that its mapping has already."""
-    if isinstance(event, yaml.CollectionEndEvent):
-        open_.pop()
-    elif isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent):
-        if open_:
-            top = open_[-1]
-            key = top.mapping and top.at % 2 == 0
-            top.at += 1
-            if key and isinstance(event, yaml.ScalarEvent):
-                if event.value in top.keys:
-                    raise BadCause(where, f"the key {event.value[:60]!r} is there twice")
-                top.keys.add(event.value)
-        if isinstance(event, yaml.CollectionStartEvent):
-            open_.append(_Open(isinstance(event, yaml.MappingStartEvent)))
-
-
-def _one_line(error: Any) -> str:
-    return " ".join(str(error).split())[:300]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..analysis import nearest
@@ -24,7 +25,7 @@ class Baselines:
     def __post_init__(self) -> None:
         """Read what was named; of the others only the heads, when they are needed."""
         self._named = None if self.wanted in (AUTO, NONE) else store.read(store.find(self.wanted))
-        self._heads: list[tuple[Baseline, str]] | None = None
+        self._heads: dict[str, list[tuple[Baseline, Callable[[], Baseline]]]] = {}  # by engine
         self._last: tuple[Configuration, Beside | None, str] | None = None
 
     def attach(self, diagnosis: Diagnosis) -> None:
@@ -41,27 +42,19 @@ class Baselines:
         profile = load.profiles()[now.engine]
         if self._named is not None:
             return nearest.hold(self._named, now, profile), ""
-        if self._heads is None:
-            self._heads = list(_heads())
-        found = nearest.nearest([head for head, _ in self._heads], now, profile)
+        if not self._heads:
+            for head, whole in store.heads():
+                self._heads.setdefault(head.configuration.engine, []).append((head, whole))
+        heads = self._heads.get(now.engine, [])
+        found = nearest.nearest([head for head, _ in heads], now, profile)
         if not found:
             return None, f"no good start of {profile.name} is on record"
         best = found[0]
         if not best.comparable:
             why = next(one.words for one in best.differences if one.apart)
             return None, f"no recorded start matches; the nearest, {best.baseline.name}: {why}"
-        path = next(path for head, path in self._heads if head is best.baseline)
+        whole = next(whole for head, whole in heads if head is best.baseline)
         try:
-            return nearest.hold(store.read(store.find(path)), now, profile), ""
+            return nearest.hold(whole(), now, profile), ""
         except store.BaselineError as error:
             return None, str(error)
-
-
-def _heads() -> list[tuple[Baseline, str]]:
-    found = []
-    for path in store.names().values():
-        try:
-            found.append((store.read_head(path), str(path)))
-        except store.BaselineError:
-            continue  # `hangdoc baselines list` tells of it
-    return found

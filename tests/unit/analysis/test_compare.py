@@ -12,6 +12,7 @@ from hangdoc.engines.load import profiles
 from hangdoc.model.baseline import Baseline, BaselineLine, Configuration, Hardware, PhaseTimes, RoleCount, Run
 from hangdoc.model.report import Report
 from hangdoc.model.sample import Fd, Socket
+from hangdoc.shipped import FOLDERS
 
 from .world import BOOT, HOOK, INIT, RECV_PIPE, ROOT, SCHEDULER, TP0, TP1, WALL, World, process
 
@@ -197,7 +198,7 @@ def story(age: float) -> tuple[World, Beside]:
     world.log = "".join(lines) + last
     assert (world.log.count("\n"), len(world.log)) == (217, 31_808)
     here = Configuration("sglang", None, "Kimi-K2.5", {"tensor-parallel-size": "8"}, Hardware("nvidia", 8))
-    one = store.read(store.shipped_folder() / "sglang-kimi-k2.5-8xrtx-pro-6000.yaml")
+    one = store.read(FOLDERS["baselines"] / "sglang-kimi-k2.5-8xrtx-pro-6000.yaml")
     return world, hold(one, here, SGLANG)
 
 

@@ -9,8 +9,9 @@ import pytest
 from hangdoc.analysis.nearest import hold
 from hangdoc.baselines import store
 from hangdoc.engines.load import profiles
+from hangdoc.shipped import FOLDERS
 
-RECORDED = [path for path in sorted(store.shipped_folder().glob("*.yaml")) if len(store.read(path).runs) > 1]
+RECORDED = [path for path in sorted(FOLDERS["baselines"].glob("*.yaml")) if len(store.read(path).runs) > 1]
 
 
 def test_there_are_recorded_starts_of_both_engines_cold_and_warm() -> None:

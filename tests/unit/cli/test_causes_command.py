@@ -8,8 +8,9 @@ import pytest
 
 from hangdoc.cli import app
 from hangdoc.rules import load
+from hangdoc.shipped import FOLDERS
 
-SHIPPED = load.shipped_folder()
+SHIPPED = FOLDERS["causes"]
 
 
 @pytest.fixture(autouse=True)

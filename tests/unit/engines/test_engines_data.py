@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from hangdoc import yamls
 from hangdoc.engines.lines import NOBODY, Reader, reader
-from hangdoc.engines.load import DataError, merged_frames, parse, pattern, profiles
+from hangdoc.engines.load import DataError, decode, merged_frames, pattern, profiles
 from hangdoc.engines.profile import Mark, Prefix, Profile, Title
 from hangdoc.engines.roles import title_of, title_phase, titled
 from hangdoc.engines.versions import clauses
@@ -117,17 +119,17 @@ frames: []
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("health: /", "healht: /", "x.yaml: no such key: healht"),
-        ("phase: ready}", "phase: ready, role: launcher}", r"x.yaml: marks\[0\]: no such key: role"),
+        ("health: /", "healht: /", "x.yaml: .*healht"),
+        ("phase: ready}", "phase: ready, role: launcher}", r"x.yaml: .*role.*marks"),
         ("phase: ready}", "phase: raedy}", r"x.yaml: .*raedy.*marks"),
         ("default_port: 1", "default_port: one", r"x.yaml: .*default_port"),
-        ("frames: []", "frames: [", "x.yaml: "),
     ],
 )
 def test_a_typo_is_an_error_that_names_file_and_key(old: str, new: str, said: str) -> None:
-    parse(MINIMAL, "x.yaml", Profile)
+    good, bad = (msgspec.msgpack.encode(yamls.load(text)) for text in (MINIMAL, MINIMAL.replace(old, new)))
+    decode(good, "x.yaml", Profile)
     with pytest.raises(DataError, match=said):
-        parse(MINIMAL.replace(old, new), "x.yaml", Profile)
+        decode(bad, "x.yaml", Profile)
 
 
 def test_a_bad_pattern_is_an_error_that_names_it() -> None:

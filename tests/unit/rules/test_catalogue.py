@@ -31,6 +31,7 @@ from hangdoc.rules.known import HOST, MEMBER, Known, gathered
 from hangdoc.rules.values import Seen, Who
 from hangdoc.rules.weigh import weigh
 from hangdoc.session import casefile
+from hangdoc.shipped import FOLDERS
 
 CASES = sorted((Path(__file__).parents[2] / "data" / "cases").glob("*.gz"))
 CAUSES = load.shipped()
@@ -72,7 +73,7 @@ def test_logs_are_searched_as_text() -> None:
                 assert re.match(r"(?:-\w+ )*-\w*a", found[1]), (cause.id, one)
 
 
-@pytest.mark.parametrize("path", load.files(load.shipped_folder()), ids=lambda one: one.stem)
+@pytest.mark.parametrize("path", load.files(FOLDERS["causes"]), ids=lambda one: one.stem)
 def test_a_file_lies_in_the_folder_of_a_phase_of_its_cause(path: Path) -> None:
     cause = load.read(path)  # reads as it does those of others
     assert path.parent.name in (cause.phases or ("any",))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import time
 from pathlib import Path
 from typing import Any
@@ -161,13 +160,3 @@ def test_a_bad_cause_of_the_users_own_is_left_out_and_told(tmp_path: Path, monke
     assert {one.id for one in found.causes} == {one.id for one in load.shipped()} | {"my-cause"}
     assert len(problems) == 1
     assert "broken.yaml" in problems[0]
-
-
-def test_packed_causes_are_the_same() -> None:
-    root = Path(__file__).parents[3]
-    spec = importlib.util.spec_from_file_location("pack_catalogue", root / "tools" / "pack_catalogue.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    assert load.unpack(module.packed(root).encode()) == load.shipped()
