@@ -195,7 +195,7 @@ def _doomed(view: View) -> list[Thread]:
 def _process(view: View, one: Picture) -> r.ProcessRow:
     track = view.history.tracks[one.member.pid]
     process, written = track.process, view.written(one.member)
-    rate = track.cpu_rate(track.first)
+    rate = track.cpu_rate(view.history.now - one.judged_s)
     age = view.history.last.at - written.last_line_at if written.last_line_at and view.history.last else None
     return r.ProcessRow(
         view.history.host_of(process.pid), own(process.pid), process.nspid[-1] if len(process.nspid) > 1 else None,

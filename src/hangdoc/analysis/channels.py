@@ -123,7 +123,7 @@ def _throttled(view: View, track: Track) -> bool:
 
 def _of_member(view: View, one: Picture) -> Iterator[ProgressRow]:
     track = view.history.tracks[one.member.pid]
-    name, start = f"{one.member.label} ({one.member.where.removeprefix('pid ')})", view.history.now - floors.STILL_S
+    name, start = f"{one.member.label} ({one.member.where.removeprefix('pid ')})", view.history.now - one.judged_s
     rate = track.cpu_rate(start)
     worked = "cpu" in one.channels
     loops = one.moving is False and (rate or 0) > floors.CPU

@@ -52,7 +52,7 @@ def _judge(view: View, needed: Sequence[Picture], edges: Sequence[Edge], *, ende
     if dead is not None:
         return dead
     definite = [one for one in needed if one.definite]
-    stable = [one for one in definite if (one.since_s or 0) >= floors.STABLE_S]
+    stable = [one for one in definite if one.stuck]
     if stable:
         return _because(view, "hung", "certain", stable, [_said(one) for one in stable])
     answered = _ready(view, needed)

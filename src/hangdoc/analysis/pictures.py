@@ -59,10 +59,16 @@ def picture(view: View, track: Track) -> Picture:
         )
     stopped = halted(view, track, base)
     if stopped is not None:
-        return stopped
+        return _settled(stopped)
     if thread is None:
         return replace(base, waits_for=means.waits_for, idle=means.idle)
-    return closer(explained(view, track, thread, means, base), track, view.arch)
+    found = closer(explained(view, track, thread, means, base), track, view.arch)
+    return _settled(found)
+
+
+def _settled(one: Picture) -> Picture:
+    """What one that is stuck did before that is no movement: it did it in the same window, and does it no more."""
+    return replace(one, moving=False, channels=()) if one.stuck else one
 
 
 def may_wait_for_children(view: View, track: Track, thread: Thread | None, means: Meaning) -> bool:

@@ -11,6 +11,7 @@ from ..engines.profile import PhaseSpec, Profile
 from ..model.launch import Launch, Member
 from ..model.sample import Frame, Socket, Stack
 from ..model.words import ROLES, Mechanism, Phase
+from . import floors
 from .history import History
 from .loading import Loads
 from .logbook import Logbook, Written
@@ -50,6 +51,16 @@ class Picture:
         """What members that do the same have in common: role, phase, mechanism and innermost function."""
         frame = self.frame
         return (self.member.role, self.phase, self.mechanism, frame and (frame.file, frame.function))
+
+    @property
+    def stuck(self) -> bool:
+        """Whether a fact that no waiting cures has held for long enough."""
+        return self.definite and (self.since_s or 0) >= floors.STABLE_S
+
+    @property
+    def judged_s(self) -> float:
+        """Seconds by which its counters are judged; of one that is stuck, what it did before that tells nothing."""
+        return min(self.since_s or 0, floors.STILL_S) if self.stuck else floors.STILL_S
 
     @property
     def for_members(self) -> bool:

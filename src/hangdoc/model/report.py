@@ -71,7 +71,7 @@ class ProcessRow:
     needed: bool
     title: str
     state: str
-    cpu_pct: Optional[float] = None  # of one core, over the window
+    cpu_pct: Optional[float] = None  # of one core, over the last 14 s; of one that is stuck, since then
     rss: Optional[int] = None
     threads: Optional[int] = None
     phase: Optional[Phase] = None

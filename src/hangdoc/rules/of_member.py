@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ..analysis import floors
 from ..analysis.calls import name_of
 from ..analysis.crash import signal_of
 from ..analysis.mechanisms import is_output
@@ -189,8 +190,9 @@ def _ended(c: OfMember) -> bool:
 
 
 def _cpu(c: OfMember, _: str) -> Any:
-    found = c.track.cpu_rate(c.track.first)
-    return round(found, 2) if found is not None else c.missing("processes", "looked at only once")
+    window = c.picture.judged_s if c.picture else floors.STILL_S
+    found = c.track.cpu_rate(c.looked.view.history.now - window)
+    return round(found, 2) if found is not None else c.missing("processes", "looked at only once in the window")
 
 
 def _helpers(c: OfMember, _: str) -> Any:
