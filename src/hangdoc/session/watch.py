@@ -20,7 +20,7 @@ from ..model.sample import Sample
 from ..model.watching import Event, Moment
 from ..model.words import Phase, Verdict
 from . import target
-from .cadence import TICK_S, Cadence
+from .cadence import STACKS_AT_ONCE, TICK_S, Cadence
 from .casefile import CaseWriter
 from .look import Look, Options
 
@@ -89,8 +89,12 @@ class Watch:
         return replace(self.diagnosis.report(__version__, ended=False), retracted=self.retracted)
 
     def closing(self) -> Report:
-        """The last report: asks what only matters at the end, which files on stuck stacks were changed, and OOM counters."""
+        """The last report: asks what only matters at the end: what those do who were looked at seldom, which files on stuck
+        stacks were changed, and OOM counters."""
         if self.judgement.verdict == "hung":
+            unseen = self._unseen()
+            if unseen and self.options.look.stacks:
+                self.look.ask(("threads", "stacks"), _DEADLINE_S, (), unseen, unseen)
             self.look.last_questions()
         elif self.judgement.verdict == "crashed":
             # Nobody is left whose descriptors would lead to the log.
@@ -133,6 +137,12 @@ class Watch:
             at_once = self.cadence.at_once(later)
             self.look.ask(at_once.probes, _DEADLINE_S, (), at_once.thread_pids, (), at_once.wait_pids)
         self.judgement = self.diagnosis.judgement()
+
+    def _unseen(self) -> tuple[int, ...]:
+        """Living needed members of which no stack tells what they do now."""
+        known = self.diagnosis.history.tracks
+        tracks = [known[pid] for pid in self._needed() if pid in known and not known[pid].last_stacks]
+        return tuple(one.member.pid for one in tracks if _alive(one.process.state, one.gone, one.died))[:STACKS_AT_ONCE]
 
     def _near(self) -> bool:
         """Whether the port may be open: always with an engine that nobody knows."""

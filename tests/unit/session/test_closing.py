@@ -1,0 +1,76 @@
+"""The last report of a watch, against an agent that answers out of a small world, a second later with each question."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hangdoc.engines import launches, load
+from hangdoc.model.ask import Ask
+from hangdoc.model.sample import FutexWait, Sample
+from hangdoc.session.look import Options
+from hangdoc.session.watch import Watch, WatchOptions
+
+from ..analysis.world import LOAD, ROOT, TP0, TP1, World, waiting
+
+
+class Answers:
+    """A channel. The launcher polls at another place at each look, so that an older stack of it says nothing."""
+
+    host = "box"
+
+    def __init__(self) -> None:
+        self.world, self.at = World(), 0
+
+    def ask(self, ask: Ask) -> Sample:
+        """What the agent would tell: a rank that loads for ten seconds, and then waits for itself."""
+        self.at += 1
+        self.world.bend(ROOT, thread=waiting(ROOT, pc=self.at, slices=self.at))
+        if self.at < 10:
+            self.world.bend(TP1, LOAD, rss=(self.at << 23) + (1 << 30), thread=waiting(TP1, slices=self.at))
+        else:
+            self.world.bend(TP1, LOAD, thread=waiting(TP1, syscall=202, futex=FutexWait(1, "mutex", 2, TP1)))
+        return told(self.world.sample(float(self.at)), ask)
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+def told(sample: Sample, ask: Ask) -> Sample:
+    """The sample with what was asked for."""
+    rows = {
+        pid: replace(
+            one,
+            threads=one.threads if "threads" in ask.probes and pid in ask.thread_pids else None,
+            stacks=one.stacks if "stacks" in ask.probes and pid in ask.stack_pids else None,
+        )
+        for pid, one in sample.processes.items()
+    }
+    return replace(sample, probes=ask.probes, processes=rows)
+
+
+def watched(*, stacks: bool) -> Watch:
+    """A watch of a rank that waits for itself, until that is certain."""
+    answers = Answers()
+    first = told(answers.world.sample(0.0), Ask(0, ("scan",)))
+    (launch,) = launches.find(first, load.profiles())
+    watch = Watch(answers, launch, first, WatchOptions(Options(stacks=stacks), timeout_s=5.0))
+    for _ in watch.run(pause=lambda _: None):
+        pass
+    assert watch.judgement.verdict == "hung"
+    return watch
+
+
+def test_a_victim_that_was_looked_at_seldom_is_looked_at_once_more() -> None:
+    watch = watched(stacks=True)
+    before = {one.pid: one.mechanism for one in watch.report().ranks}
+    after = {one.pid: one.mechanism for one in watch.closing().ranks}
+    assert (before[ROOT], after[ROOT]) == ("unknown", "pipe-read")
+    assert (before[TP0], after[TP0]) == ("collective", "collective")
+
+
+@pytest.mark.parametrize("gone", [ROOT, TP0])
+def test_without_stacks_nobody_is(gone: int) -> None:
+    """The near miss: `--stacks none` holds to the end."""
+    assert {one.pid: one.mechanism for one in watched(stacks=False).closing().ranks}[gone] == "unknown"
