@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ from .pace import Pace
 from .tracks import Track
 from .view import Picture, View
 
+_AHEAD = 2  # files by which reading may be ahead of a bar that counts them: one is open, one is begun
 _LEAST_BYTES = 1 << 20  # of weights: below, nothing has begun
 _ONE_CORE = (0.85, 1.3)  # CPU seconds a second of a process that one busy thread explains
 _BUSY = 0.5  # CPU seconds a second above which a process computes rather than waits
@@ -56,27 +58,37 @@ def paced(view: View) -> list[tuple[Pace, ProgressRow]]:
     """Everything that has an end and has not come to it: bars in the log, weights, with rate and time left."""
     now = view.history.last.at if view.history.last else 0.0
     members = view.launch.members
+    reads = [
+        (load.pace, members[pid], _limit(view, view.history.tracks.get(pid)))
+        for pid, load in view.loads.by_pid.items()
+        if load.pace.done >= _LEAST_BYTES and pid in members
+    ]
+    stored = [pace for pace, _, limit in reads if limit == "storage"]
     found: list[tuple[Pace, ProgressRow]] = []
     writers = [(members.get(pid), one) for pid, one in view.logbook.by_member.items()]
     for member, written in (*writers, (None, view.logbook.others)):
         limit = _limit(view, view.history.tracks.get(member.pid)) if member else ""
-        who = member.label if member else ""
-        bars = [_sized(one, view) for one in written.paces.values() if one.total > one.done]
-        found += [(one, _row(one, who, limit, now)) for one in bars]
-    for pid, load in view.loads.by_pid.items():
-        if load.pace.done >= _LEAST_BYTES and pid in members:
-            limit = _limit(view, view.history.tracks.get(pid))
-            found.append((load.pace, _row(load.pace, members[pid].label, limit, now)))
+        bars = [_of_files(one, view, stored) for one in written.paces.values() if one.total > one.done]
+        found += [(one, _row(one, member.label if member else "", limit, now)) for one in bars]
+    found += [(pace, _row(pace, member.label, limit, now)) for pace, member, limit in reads]
     fetched = view.loads.download
     if fetched.done and fetched.points:
         found.append((fetched, _row(fetched, "", "", now)))
     return found
 
 
-def _sized(bar: Pace, view: View) -> Pace:
-    """A bar that counts the files of a checkpoint, with their sizes: both engines take them in the order of their names."""
+def _of_files(bar: Pace, view: View, stored: Sequence[Pace]) -> Pace:
+    """A bar that counts the files of a checkpoint, with their sizes: both engines take them in the order of their names.
+
+    It has no pace where storage limits and a rank has read ahead of it (`stored`): SGLang reads nine files at once and
+    counts none until they are there.
+    """
+    if "shards" not in bar.label:
+        return bar
+    if any(one.done * bar.total > (bar.done + _AHEAD) * one.total > 0 for one in stored):
+        return replace(bar, points=deque(list(bar.points)[-1:]))
     known = [one.sizes for one in view.history.storage.checkpoints or () if len(one.sizes) == bar.total]
-    return replace(bar, sizes=known[0]) if known and "shards" in bar.label else bar
+    return replace(bar, sizes=known[0]) if known else bar
 
 
 def _row(pace: Pace, who: str, limit: str, now: float) -> ProgressRow:
@@ -107,7 +119,8 @@ def _limit(view: View, track: Track | None) -> str:
     seconds = ticks[-1].at - ticks[0].at
     read = (ticks[-1].read_bytes or 0) - (ticks[0].read_bytes or 0)
     pressure = view.history.facts.psi.get("io.some.avg10", 0.0) if view.history.facts else 0.0
-    waits = track.process.state == "D" or pressure >= _PRESSURE
+    states = {track.process.state, *(one.state for one in (track.process.threads or {}).values())}
+    waits = "D" in states or pressure >= _PRESSURE
     if cpu < _BUSY and waits and read >= _STORAGE * seconds:
         return "storage"
     return ""

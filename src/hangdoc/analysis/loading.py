@@ -3,7 +3,8 @@
 Three counters tell of weights, and each misses something: `read_bytes` is what came from storage (nothing when the page
 cache has it), `rchar` what read calls gave (nothing of mapped files), growth of `RssFile` what of mapped files became
 resident (nothing of a file that was mapped and unmapped between two looks, as a loader does that has its pages in the cache:
-seen with vLLM 0.32). The largest since the load began is taken. Only the first two, when they account for nearly all and go on
+seen with vLLM 0.32). The largest since the load began is taken. What one rank brings into the page cache by a mapped file the
+others of its host find there, so it counts for all of them. Only the first two, when they account for nearly all and go on
 at the speed of a load, tell how much is still to come; what the page cache holds comes sooner.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..model.launch import Launch
+from ..model.places import place_of
 from ..model.sample import Sample
 from ..model.words import Phase, Role
 from .history import History
@@ -42,18 +44,33 @@ class Loading:
     mapped: int = 0  # bytes by which the resident part of mapped files has grown
     pace: Pace = field(default_factory=lambda: Pace("weights read", unit="B"))
 
-    def add(self, tick: Tick, wall: float, total: int) -> None:
-        """Take in the counters of a look at wall clock `wall`; `total` is 0 where the checkpoint's size is not known."""
+    @property
+    def stored(self) -> int:
+        """Bytes that came from storage for it."""
+        return (self.last.read_bytes or 0) - (self.began.read_bytes or 0)
+
+    @property
+    def called(self) -> int:
+        """Bytes that its read calls gave."""
+        return (self.last.rchar or 0) - (self.began.rchar or 0)
+
+    @property
+    def shared(self) -> int:
+        """Bytes that it brought into the page cache by mapped files: there every other rank finds them."""
+        return self.stored if self.called < self.stored / 2 else 0
+
+    def add(self, tick: Tick, wall: float, total: int, others: int = 0) -> None:
+        """Take in the counters of a look at wall clock `wall`; `total` is 0 where the checkpoint's size is not known.
+        `others`: what the other ranks of its host brought into the page cache."""
         if tick.rss_file is not None and self.last.rss_file is not None:
             self.mapped += max(0, tick.rss_file - self.last.rss_file)
         self.last = tick
-        stored = (tick.read_bytes or 0) - (self.began.read_bytes or 0)
-        called = (tick.rchar or 0) - (self.began.rchar or 0)
-        done, seconds = max(self.mapped, stored, called), tick.at - self.began.at
+        told = max(self.stored + others, self.called)
+        done, seconds = max(self.mapped, told), tick.at - self.began.at
         points = self.pace.points
         if done > self.pace.done and (not points or seconds - points[-1][0] >= _EVERY_S):
             self.pace.add(seconds, done, total, wall)
-        seen = max(stored, called) >= max(_SURE * done, _BEGUN * total)
+        seen = told >= max(_SURE * done, _BEGUN * total)
         steady = len(points) > _LOOKS and (self.pace.rate() or 0) >= _LEAST
         self.pace.total = total if self.whole and done < total and seen and steady else 0
 
@@ -79,9 +96,13 @@ class Loads:
                 first = history.first.mono if history.first else 0.0
                 self.by_pid[pid] = Loading(tick, tick, any(written.marked.get(one, 0.0) > first for one in _PHASES))
             elif phase in _PHASES and known is not None and tick.at > known.last.at:
-                known.add(tick, sample.at, weights_of(launch, history))
+                known.add(tick, sample.at, weights_of(launch, history), self._shared_beside(pid))
             elif phase not in _PHASES and known is not None:
                 del self.by_pid[pid]  # it has them
+
+    def _shared_beside(self, pid: int) -> int:
+        place = place_of(pid)
+        return sum(one.shared for other, one in self.by_pid.items() if other != pid and place_of(other) == place)
 
     def _fetch(self, history: History, sample: Sample) -> None:
         partials = history.storage.partials or ()
