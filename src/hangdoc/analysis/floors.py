@@ -17,5 +17,6 @@ MAJOR_FAULTS = 2  # per second: pages that came from a disk
 
 STABLE_S = 5.0  # a definite fact must have held for so long
 STILL_S = 14.0  # no movement for so long (a look lasts 15 s) is stillness
+SILENT_S = 45.0  # without a definite fact nothing is hung before: healthy starts are silent for up to 40 s in any phase
 HEALTH_SILENT_S = 30.0  # ready line seen, health path silent
 LOOKS = 3  # stacks that are needed before CPU time counts as work

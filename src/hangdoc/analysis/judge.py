@@ -11,6 +11,7 @@ from .crash import first_to_end, oom
 from .links import Edge
 from .mechanisms import blind
 from .ports import listeners
+from .silence import silence
 from .structure import depth, tells_nothing
 from .view import Picture, View
 from .waits import chain, chain_words
@@ -77,10 +78,13 @@ def _judge(view: View, needed: Sequence[Picture], edges: Sequence[Edge], *, ende
             f"nothing of {who} and no phase of the start moved for {watched:.0f} s, which is too short to call it still"
         )
         return replace(found, reasons=(why,), missing=("two looks 15 s apart" if ended else "more time",))
+    quiet = silence(view, behind, ended=ended)
+    hung = late and quiet >= floors.SILENT_S
     culprits = culprits_of(needed, behind)
     reasons = [_said(one) for one in culprits]
     reasons.append(f"no progress and no work of {who} for {watched:.0f} s")
     reasons += [beside.words] if beside and beside.overdue else []
+    reasons += [] if hung or not late else [f"silent for {quiet:.0f} s; healthy starts are for up to 40 s"]
     reasons += [said for said in (_sibling(view, needed, behind), compare.familiar(view, behind)) if said]
     way = chain(edges, view.launch.root, behind.member.pid)
     if way:
@@ -91,7 +95,7 @@ def _judge(view: View, needed: Sequence[Picture], edges: Sequence[Edge], *, ende
         for reader, unread in enumerate(ring.unread)
         if unread >= ring.chunks
     ]
-    result = _because(view, "hung" if late else "suspect", "likely" if late else "hint", culprits, reasons)
+    result = _because(view, "hung" if hung else "suspect", "likely" if hung else "hint", culprits, reasons)
     return replace(result, behind=behind)
 
 

@@ -38,6 +38,8 @@ class Written:
     last_line_at: float | None = None  # wall clock by the line's own time, else when it was seen to be new
     last_new: float | None = None  # monotonic instant at which a line of a new template or a mark was seen
     last_bar: float | None = None  # monotonic instant at which a progress bar was seen to have gone on
+    new_at: float | None = None  # wall clock of the last line that was new, also of those from before the look
+    bar_at: float | None = None  # the same of the last progress bar that went on
     bars: dict[str, lines.Bar] = field(default_factory=dict)  # template of a progress bar -> n of m
     paces: dict[str, Pace] = field(default_factory=dict)  # the same template -> how fast it goes
     marked: dict[Phase, float] = field(default_factory=dict)  # phase -> monotonic instant of the look that read a mark
@@ -126,6 +128,12 @@ class Logbook:
         # A bar that names nobody, as tqdm draws them, may be of anybody.
         return max((at for at in (own.last_new, self.others.last_bar) if at is not None), default=None)
 
+    def news_at(self, member: Member) -> float | None:
+        """The same as wall clock, by the times of the lines: also of news from before the first look."""
+        own = self.by_member.get(member.pid)
+        times = [self.others.new_at] if own is None else [own.new_at, self.others.bar_at]
+        return max((at for at in times if at is not None), default=None)
+
     def grew_at(self) -> float | None:
         """Monotonic instant at which any log was last seen to grow."""
         return max((state.grew_at for state in self.states.values() if state.grew_at is not None), default=None)
@@ -199,14 +207,15 @@ class Logbook:
             self.listener(line, pid, at, shape)
         if line.fatal and len(self.fatal) < _FATAL:
             self.fatal.append(line.text)
+        times = self._templates.get(shape, 0)
+        first = times == 0 and bool(shape)  # a blank line is no news
+        new = first or (line.mark is not None and line.mark.phase not in written.marked)
         if line.mark is not None and sum(one is line.mark for one, _ in written.marks) < _SAME:
             written.marks.append((line.mark, at))
             written.marked.setdefault(line.mark.phase, now)
-        times = self._templates.get(shape, 0)
-        new = times == 0 and bool(shape)  # a blank line is no news
         if times < _LOOKED_AT:
             self._spot(Spot(line.text, pid, at))
-            if not new or len(self._templates) < _TEMPLATES:
+            if not first or len(self._templates) < _TEMPLATES:
                 self._templates[shape] = times + 1
             self.caches.update(_caches(line.message, self.profile))
         if line.chatter:
@@ -218,9 +227,11 @@ class Logbook:
                 written.bars[shape] = line.bar
             if shape in written.paces or len(written.paces) < _PACES:
                 read_bar(written.paces.setdefault(shape, Pace()), line.text, line.bar, at)
-            written.last_bar = seen if new else written.last_bar
-        if new and seen is not None:
-            written.last_new = seen
+            if new:
+                written.last_bar, written.bar_at = seen, at
+        if new:
+            written.new_at = at if at is not None else written.new_at
+            written.last_new = seen if seen is not None else written.last_new
 
     def _spot(self, spot: Spot) -> None:
         """Keep a line under each pattern that is in it."""
