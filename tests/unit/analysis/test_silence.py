@@ -47,7 +47,8 @@ def held(load: list[float]) -> Diagnosis:
 def verdicts(world: World, load: list[float], *, moves_for: int, seconds: int) -> list[str]:
     """What is said in each second of a watch: the rank reads its weights for a while, then nothing of it moves any more.
     Only the seconds in which something can come of it are judged."""
-    diagnosis, said = held(load), []
+    diagnosis = held(load)
+    said: list[str] = []
     for second in range(seconds):
         world.bend(TP1, io=replace(IO, read_bytes=min(second, moves_for) * (50 << 20)))
         diagnosis.add(world.sample(float(second)))
