@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ..engines.argv import number
 from ..engines.phases import exists
 from ..engines.profile import Profile
 from ..model.baseline import Baseline, Configuration
 from ..model.words import Phase
 from . import quantiles
-from .runs import with_caches
+from .runs import with_caches, with_ranks
 
 _BY_BYTES: tuple[Phase, ...] = ("download", "weight-load")  # whose duration follows the number of bytes
+_BY_RANK: tuple[Phase, ...] = ("weight-load", "post-load")  # whose duration follows what each rank holds of them
+_RANKS = "tensor-parallel-size"
 _HARDLY = 0.05  # part by which two sizes of a checkpoint may differ and be the same
 
 _SIZES = {
-    "tensor-parallel-size": "tensor parallel size",
     "pipeline-parallel-size": "pipeline parallel size",
     "data-parallel-size": "data parallel size",
 }
@@ -40,6 +42,7 @@ class Beside:
     differences: tuple[Difference, ...] = ()
     scale: float = 1.0  # how much longer things may take here, where a difference states why
     weights: float = 1.0  # how many times as many bytes the checkpoint has
+    held: float = 1.0  # how many times as much of it each rank holds, where that is more
 
     @property
     def comparable(self) -> bool:
@@ -55,11 +58,13 @@ class Beside:
         """Seconds after which a phase, or the start as a whole, that took so long in the good starts is overdue here.
         `slower`: how many times as long as in those all before this phase took."""
         if phase is not None:
-            scale = max(self.scale, slower) * (self.weights if phase in _BY_BYTES else 1.0)
-            return quantiles.overdue_after(took, scale, alike=self.alike)
-        loads = [one for row in self.baseline.phases if row.id in _BY_BYTES for one in (row.p95_s,) if one is not None]
-        longer = max(0.0, self.weights - 1.0) * sum(loads)
+            return quantiles.overdue_after(took, max(self.scale, slower) * self._by_weights(phase), alike=self.alike)
+        longer = sum(max(0.0, self._by_weights(row.id) - 1.0) * (row.p95_s or 0.0) for row in self.baseline.phases)
         return quantiles.overdue_after([one + longer for one in took], self.scale, alike=self.alike)
+
+    def _by_weights(self, phase: Phase) -> float:
+        """How many times as long a phase may take for the weights that are loaded here."""
+        return (self.weights if phase in _BY_BYTES else 1.0) * (self.held if phase in _BY_RANK else 1.0)
 
     @property
     def distance(self) -> int:
@@ -73,17 +78,19 @@ def hold(baseline: Baseline, now: Configuration, profile: Profile) -> Beside:
     if then.engine != now.engine:
         words = f"it is a start of {then.engine}, this one is {now.engine}: nothing can be compared"
         return Beside(baseline, (Difference(words, apart=True, weight=1000),))
-    baseline = with_caches(baseline, now.caches)
+    ranks, ranks_then = _ranks(now), _ranks(then)
+    baseline = with_ranks(with_caches(baseline, now.caches), ranks_then, ranks)
     then = baseline.configuration
     found = [
         *_identity(then, now),
+        *_of_ranks(then, now),
         *_hardware(then, now),
         *_caches(then, now),
         *_weights(then, now),
         *_phases(then, now, profile),
         *_arguments(then, now),
     ]
-    return Beside(baseline, tuple(found), _scale(then, now), _ratio(then, now))
+    return Beside(baseline, tuple(found), _scale(then, now), _ratio(then, now), max(1.0, ranks_then / ranks))
 
 
 def nearest(candidates: Iterable[Baseline], now: Configuration, profile: Profile) -> list[Beside]:
@@ -121,6 +128,26 @@ def _identity(then: Configuration, now: Configuration) -> Iterable[Difference]:
         )
     elif not now.version or not then.version:
         yield Difference("version not known on both sides", apart=False, weight=1, known=False)
+
+
+def _ranks(one: Configuration) -> int:
+    return max(1, number(one.args, _RANKS, 1))
+
+
+def _of_ranks(then: Configuration, now: Configuration) -> Iterable[Difference]:
+    here, there = _ranks(now), _ranks(then)
+    if here == there:
+        return
+    means = "the same phases"
+    if here < there:
+        means += f"; each rank holds {there / here:.1f} times as much: loading it may take up to so many times as long"
+    if _scale(then, now) > 1.0:
+        means += f"; on these CPUs all of it may take up to {_scale(then, now):.1f} times as long"
+    if there == 1:
+        means += "; how long ranks take to meet is not known from one"
+    if here == 1:
+        means += "; lines are not compared, as one rank prints fewer"
+    yield Difference(f"tensor parallel size {here} here, {there} then: {means}", apart=False, weight=8)
 
 
 def _same_model(one: str | None, other: str | None) -> bool:
@@ -176,11 +203,13 @@ def _weights(then: Configuration, now: Configuration) -> Iterable[Difference]:
 
 
 def _scale(then: Configuration, now: Configuration) -> float:
-    """A start on CPUs takes longer on fewer of them, at most in proportion."""
+    """A start on CPUs takes longer where fewer of them are there for each rank, at most in proportion: a rank is a process
+    that imports and computes."""
     here, there = now.hardware, then.hardware
-    if here.accelerator == there.accelerator == "none" and here.cpus and there.cpus:
-        return max(1.0, there.cpus / here.cpus)
-    return 1.0
+    if here.accelerator != "none" or there.accelerator != "none":
+        return 1.0
+    fewer = there.cpus / here.cpus if here.cpus and there.cpus else 1.0
+    return max(1.0, fewer * _ranks(now) / _ranks(then))
 
 
 def _phases(then: Configuration, now: Configuration, profile: Profile) -> Iterable[Difference]:
@@ -193,7 +222,7 @@ def _phases(then: Configuration, now: Configuration, profile: Profile) -> Iterab
 
 
 def _arguments(then: Configuration, now: Configuration) -> Iterable[Difference]:
-    for name in sorted({*then.args, *now.args} - {*_SIZES, "nnodes"}):
+    for name in sorted({*then.args, *now.args} - {*_SIZES, _RANKS, "nnodes"}):
         here, there = now.args.get(name), then.args.get(name)
         if here != there:
             yield Difference(f"--{name}: {_said(here)} here, {_said(there)} then", apart=False, weight=1)

@@ -1,4 +1,4 @@
-"""Some runs of a baseline as a baseline of their own. Pure."""
+"""A baseline as it would be with some of its runs only, or with another number of ranks. Pure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from dataclasses import replace
 from typing import TypeVar
 
 from ..model.baseline import Baseline
+from ..model.words import Phase, Role
 
 _T = TypeVar("_T")
+_RANKED: tuple[Role, ...] = ("worker", "scheduler")
+_MEETING: Phase = "distributed-init"  # one rank meets nobody
 
 
 def _caches_of(baseline: Baseline, kept: Sequence[int]) -> str:
@@ -44,4 +47,20 @@ def with_caches(baseline: Baseline, wanted: str) -> Baseline:
         ),
         lines=tuple(replace(row, first_s=pick(row.first_s)) for row in baseline.lines),
         processes=tuple(replace(row, threads=pick(row.threads)) for row in baseline.processes),
+    )
+
+
+def with_ranks(baseline: Baseline, then: int, now: int) -> Baseline:
+    """What good starts of `then` ranks say about one of `now` ranks."""
+    if then == now:
+        return baseline
+    return replace(
+        baseline,
+        phases=tuple(replace(row, rss=()) for row in baseline.phases if then > 1 or row.id != _MEETING),
+        lines=baseline.lines if now > 1 else (),
+        processes=tuple(
+            replace(row, processes=max(1, row.processes * now // then)) if row.role in _RANKED else row
+            for row in baseline.processes
+        ),
+        ports={role: count for role, count in baseline.ports.items() if role not in _RANKED},
     )

@@ -128,7 +128,7 @@ def test_a_baseline_of_another_configuration_decides_nothing() -> None:
         {"model": "n"},
         {"model": "org/n"},
         {"engine": "vllm"},
-        {"args": {"tensor-parallel-size": "4"}},
+        {"args": {**HERE.args, "pipeline-parallel-size": "2"}},
         {"hosts": 2},
     ):
         other = hold(good(50.0, configuration=replace(HERE, **change)), HERE, SGLANG)

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from hangdoc.analysis import quantiles
 from hangdoc.analysis.nearest import hold
 from hangdoc.baselines import store
 from hangdoc.engines.load import profiles
+from hangdoc.model.baseline import Baseline
 from hangdoc.shipped import FOLDERS
 
 RECORDED = [path for path in sorted(FOLDERS["baselines"].glob("*.yaml")) if len(store.read(path).runs) > 1]
@@ -34,6 +36,38 @@ def test_each_further_start_is_inside_the_bounds_of_the_first(path: Path) -> Non
                     compared += 1
     ready = [run.ready_s for run in one.runs if run.ready_s is not None]
     assert all(later < beside.overdue_after(ready[:1]) for later in ready[1:])
+    assert compared > 20
+
+
+def both_numbers_of_ranks() -> list[tuple[Baseline, Baseline]]:
+    """Recorded starts that differ in nothing but the number of ranks, both ways."""
+    every = [store.read(path) for path in RECORDED]
+    return [
+        (one, other)
+        for one in every
+        for other in every
+        if one is not other and one.name.replace("tp1", "tp2") == other.name.replace("tp1", "tp2")
+    ]
+
+
+@pytest.mark.parametrize(("good", "start"), both_numbers_of_ranks(), ids=lambda one: one.name)
+def test_starts_of_another_number_of_ranks_are_inside_the_bounds(good: Baseline, start: Baseline) -> None:
+    """Each real start of two ranks against those of one, and back: phase by phase, and as a whole."""
+    beside = hold(good, start.configuration, profiles()[start.configuration.engine])
+    assert beside.comparable
+    assert not beside.alike
+    then = {row.id: row for row in beside.baseline.phases}
+    compared = 0
+    for row in start.phases:
+        for label, took in row.dwell_s.items() if row.id in then else ():
+            role = label.partition(" ")[0]
+            theirs = [values for name, values in then[row.id].dwell_s.items() if name.partition(" ")[0] == role]
+            known = quantiles.known(max(one) for one in zip(*theirs, strict=True) if None not in one)
+            for now in quantiles.known(took) if known else ():
+                assert now < beside.overdue_after(known, row.id), f"{row.id} of {label}: {now} s"
+                compared += 1
+    ready = [run.ready_s for run in good.runs if run.ready_s is not None]
+    assert all((run.ready_s or 0) < beside.overdue_after(sorted(ready)) for run in start.runs)
     assert compared > 20
 
 
