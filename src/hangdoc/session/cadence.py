@@ -26,6 +26,7 @@ CALM_S = 30.0  # threads and stacks of others that are still
 AROUND_S = 60.0  # descriptors and sockets of everybody
 SURROUNDINGS_S = 5.0  # host facts, and the descriptors of who is behind and still
 COUNTED_S = 4.0  # a counter that moved so recently explains a member's CPU time
+NEARLY = 0.5  # share of the judge's floor from which on the CPU time of who is behind is looked into
 IDLE_CPU = 0.1  # CPU seconds per second below which a member may have come to a stop; the judge's floor is lower
 
 
@@ -179,7 +180,9 @@ class Cadence:
         if since is not None and last < since and now - since >= TICK_S:
             return True  # what was seen of it is from before it came to a stop
         main = track.threads.get(pid)
-        spends = (track.cpu_rate(now - floors.STILL_S) or 0) > floors.CPU  # its other threads run: on what?
+        # Its other threads run: on what? Of who is behind that is asked before the judge has to know it.
+        floor = floors.CPU * (NEARLY if behind else 1.0)
+        spends = (track.cpu_rate(now - floors.STILL_S) or 0) > floor
         if since is not None and main is not None and main.not_run_since <= last and not spends:
             return now - last >= 2 * CALM_S  # it has not run since, so its stack is the same
         if (behind and (quiet or since is not None)) or (since is None and quiet):

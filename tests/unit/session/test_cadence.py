@@ -131,19 +131,26 @@ def test_who_is_behind_and_still_is_looked_at_more_often_than_who_only_waits() -
     assert waiting <= 120 / CALM_S + 2
 
 
-def looks_at_a_sleeper(others: float) -> list[int]:
-    """The seconds in which stacks are asked of A, whose main thread sleeps and for which the launch waits."""
+def looks_at_a_sleeper(*others: float) -> list[int]:
+    """The seconds in which stacks are asked of A, whose main thread sleeps and for which the launch waits, while its other
+    threads use so many CPU seconds a second, one after the other."""
     hand = Hand()
     hand.tracks[A].threads[A] = ThreadTrack(("sleep",), 0.0, 1, 0.0)
-    return [number for number in range(120) if A in hand.second(behind=A, others=others).stack_pids]
+    share = 120 // len(others)
+    return [number for number in range(120) if A in hand.second(behind=A, others=others[number // share]).stack_pids]
 
 
 def test_a_sleeping_main_thread_is_looked_at_again_as_long_as_other_threads_spend_cpu_time() -> None:
     assert always_enough(looks_at_a_sleeper(2.5 * floors.CPU), 120)
 
 
+def test_cpu_time_around_the_floor_never_leaves_the_judge_without_stacks() -> None:
+    """Gloo's threads of a vLLM worker in state D, seen: 0.019 to 0.025 of a core, and `undecided` for a second now and then."""
+    assert always_enough(looks_at_a_sleeper(1.2 * floors.CPU, 0.9 * floors.CPU, 1.2 * floors.CPU), 120)
+
+
 def test_a_process_that_sleeps_as_a_whole_is_looked_at_once_a_minute() -> None:
-    assert len(looks_at_a_sleeper(0.5 * floors.CPU)) <= 120 / (2 * CALM_S) + 2
+    assert len(looks_at_a_sleeper(0.25 * floors.CPU)) <= 120 / (2 * CALM_S) + 2
 
 
 def looks_at_logs(*, writes: bool | None) -> int:
