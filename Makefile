@@ -9,7 +9,7 @@ ARGS ?=
 BIN := .venv/bin
 STAMP := .venv/installed
 PACK := src/hangdoc/shipped.pack
-SHIPPED := $(shell find baselines src/hangdoc/engines/data src/hangdoc/rules/catalogue)
+SOURCES := $(shell find src -name '*.py') $(shell find baselines src/hangdoc/engines/data src/hangdoc/rules/catalogue)
 
 .PHONY: demo test unit lint engines plants bench docs clean
 
@@ -47,8 +47,8 @@ $(STAMP): pyproject.toml tools/find-python
 	@$(BIN)/python -m pip install --quiet --editable . --group dev
 	@touch $@
 
-$(PACK): $(STAMP) $(SHIPPED)  # it counts only while it is of these very files: without it they are read
-	@$(BIN)/python tools/pack_shipped.py
+$(PACK): $(STAMP) $(SOURCES)  # and byte code; both count only while they are of these very files
+	@$(BIN)/python tools/prepare.py
 
 clean:
 	rm -rf $(PACK) .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -3,7 +3,7 @@
 To parse 200 files takes longer than all else that a short command does. The pack in a wheel stands for its files; the one
 in a clone names the size and the time of the last change of each file, and where they differ the files themselves are read.
 What ships is trusted: that it is well made is what tests say. Needs msgspec and PyYAML alone, for it runs while hangdoc
-is installed (tools/pack_shipped.py).
+is installed (tools/prepare.py).
 """
 
 from __future__ import annotations

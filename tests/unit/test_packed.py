@@ -76,7 +76,7 @@ def test_the_pack_of_a_wheel_stands_for_its_files(clone: Path) -> None:
 
 def test_the_tool_packs_what_the_files_say(tmp_path: Path) -> None:
     _forget()
-    program = "import pathlib, sys, pack_shipped; pack_shipped.write(pathlib.Path(sys.argv[1]), sealed=False)"
+    program = "import pathlib, sys, prepare; prepare.pack(pathlib.Path(sys.argv[1]), sealed=False)"
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "tools")}
     subprocess.run([sys.executable, "-c", program, str(tmp_path / "pack")], env=environment, check=True)
     found = msgspec.msgpack.decode((tmp_path / "pack").read_bytes())
