@@ -10,12 +10,14 @@ from ..model.report import ProgressRow
 from ..model.words import ProgressClass
 from . import floors
 from .arrivals import compiled_places
+from .loading import Loading
 from .movement import WORK, progress_at
 from .pace import Pace
 from .tracks import Track
 from .view import Picture, View
 
 _AHEAD = 2  # files by which reading may be ahead of a bar that counts them: one is open, one is begun
+_AT_ONCE = "Multi-thread"  # so begins the bar of a loader of either engine that reads several files at once
 _LEAST_BYTES = 1 << 20  # of weights: below, nothing has begun
 _ONE_CORE = (0.85, 1.3)  # CPU seconds a second of a process that one busy thread explains
 _BUSY = 0.5  # CPU seconds a second above which a process computes rather than waits
@@ -59,36 +61,38 @@ def paced(view: View) -> list[tuple[Pace, ProgressRow]]:
     now = view.history.last.at if view.history.last else 0.0
     members = view.launch.members
     reads = [
-        (load.pace, members[pid], _limit(view, view.history.tracks.get(pid)))
+        (load, members[pid], _limit(view, view.history.tracks.get(pid)))
         for pid, load in view.loads.by_pid.items()
         if load.pace.done >= _LEAST_BYTES and pid in members
     ]
-    stored = [pace for pace, _, limit in reads if limit == "storage"]
+    stored = [load for load, _, limit in reads if limit == "storage"]
     found: list[tuple[Pace, ProgressRow]] = []
     writers = [(members.get(pid), one) for pid, one in view.logbook.by_member.items()]
     for member, written in (*writers, (None, view.logbook.others)):
         limit = _limit(view, view.history.tracks.get(member.pid)) if member else ""
         bars = [_of_files(one, view, stored) for one in written.paces.values() if one.total > one.done]
         found += [(one, _row(one, member.label if member else "", limit, now)) for one in bars]
-    found += [(pace, _row(pace, member.label, limit, now)) for pace, member, limit in reads]
+    found += [(load.pace, _row(load.pace, member.label, limit, now)) for load, member, limit in reads]
     fetched = view.loads.download
     if fetched.done and fetched.points:
         found.append((fetched, _row(fetched, "", "", now)))
     return found
 
 
-def _of_files(bar: Pace, view: View, stored: Sequence[Pace]) -> Pace:
+def _of_files(bar: Pace, view: View, stored: Sequence[Loading]) -> Pace:
     """A bar that counts the files of a checkpoint, with their sizes: both engines take them in the order of their names.
 
-    It has no pace where storage limits and a rank has read ahead of it (`stored`): SGLang reads nine files at once and
-    counts none until they are there.
+    It has no pace where storage limits and a rank of those in `stored` has read ahead of it: SGLang reads nine files at
+    once and counts none until they are there. A loader of that kind is not believed either when nobody saw it begin.
     """
     if "shards" not in bar.label:
         return bar
-    if any(one.done * bar.total > (bar.done + _AHEAD) * one.total > 0 for one in stored):
+    sizes = next((one.sizes for one in view.history.storage.checkpoints or () if len(one.sizes) == bar.total), ())
+    ahead, counted = bar.done + _AHEAD, sum(sizes[: bar.done + _AHEAD])
+    late = any(one.pace.done > (counted or ahead * one.pace.total / bar.total) > 0 for one in stored)
+    if late or (bar.label.startswith(_AT_ONCE) and not all(one.whole for one in stored)):
         return replace(bar, points=deque(list(bar.points)[-1:]))
-    known = [one.sizes for one in view.history.storage.checkpoints or () if len(one.sizes) == bar.total]
-    return replace(bar, sizes=known[0]) if known else bar
+    return replace(bar, sizes=sizes)
 
 
 def _row(pace: Pace, who: str, limit: str, now: float) -> ProgressRow:

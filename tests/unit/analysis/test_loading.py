@@ -17,10 +17,18 @@ MB = 1 << 20
 SHARD, SHARDS, SPEED = 100, 20, 20  # MB, their number, MB a second
 
 
-def loaded(mine: float, *, called: bool = False, ahead: int = 0, storage: bool = True) -> tuple[list[ProgressRow], str]:
+def loaded(
+    mine: float,
+    *,
+    called: bool = False,
+    ahead: int = 0,
+    storage: bool = True,
+    begun: bool = False,
+    label: str = "Multi-thread",
+) -> tuple[list[ProgressRow], str]:
     """After 50 s of 100 s, of which each rank's own counter tells a part. The bar comes `ahead` files late."""
     world = World()
-    world.log = "server_args={}\n"
+    world.log = BEGIN if begun else "server_args={}\n"
     world.storage = Storage(checkpoints=(Checkpoint("/m", bytes=SHARD * SHARDS * MB, sizes=(SHARD * MB,) * SHARDS),))
     for pid in (TP0, TP1):
         world.bend(pid, LOAD, io=IO)
@@ -32,21 +40,21 @@ def loaded(mine: float, *, called: bool = False, ahead: int = 0, storage: bool =
             io = replace(IO, read_bytes=stored, rchar=stored if called else 0)
             here.bend(pid, io=io, thread=waiting(pid, state="D" if storage else "S"))
         counted = read // (SHARD * MB) - ahead
-        if second == 1:
+        if second == 1 and not begun:
             return BEGIN
         if second % 5 != 1 or counted < 0:
             return ""
         here.mtime = WALL + second
-        return bar(counted, second)
+        return bar(label, counted, second)
 
     report = look(world, 52, move).report("0")
     return report.progress, report.summary
 
 
-def bar(done: int, second: int) -> str:
+def bar(label: str, done: int, second: int) -> str:
     """As tqdm draws it."""
     share = f"{100 * done // SHARDS}% Completed | {done}/{SHARDS}"
-    return f"\rMulti-thread loading shards: {share} [00:{second:02}<00:30,  5.00s/it]"
+    return f"\r{label} loading shards: {share} [00:{second:02}<00:30,  5.00s/it]"
 
 
 def rows(progress: list[ProgressRow], channel: str) -> list[ProgressRow]:
@@ -81,3 +89,10 @@ def test_a_bar_that_keeps_up_or_that_no_storage_holds_up_is_believed(ahead: int,
     (shards,) = rows(progress, "Multi-thread")
     assert shards.eta_s == pytest.approx(5.0 * (SHARDS - shards.done), abs=5.0)  # type: ignore[operator]
     assert "Multi-thread loading shards" in summary
+
+
+@pytest.mark.parametrize(("label", "known"), [("Multi-thread", False), ("One after another", True)])
+def test_a_loader_of_several_files_at_once_is_not_believed_when_nobody_saw_it_begin(label: str, *, known: bool) -> None:
+    progress, _ = loaded(0.5, ahead=1, begun=True, label=label)
+    (shards,) = rows(progress, label)
+    assert (shards.eta_s is not None) == known
