@@ -37,7 +37,7 @@ def assemble(
     """One report. Without a view (no launch was seen) it says only that."""
     if view is None:
         about = r.About(version, 0.0, 0, 0.0, mode)
-        return r.Report(about, "undecided", "hint", "no launch was seen", r.Engine("unknown"))
+        return r.Report(about, "undecided", "hint", summary(None, judgement, pictures), r.Engine("unknown"))
     history = view.history
     last = history.last
     about = r.About(
@@ -50,7 +50,7 @@ def assemble(
         hangdoc=about,
         verdict=judgement.verdict,
         confidence=judgement.confidence,
-        summary=_summary(view, judgement, pictures),
+        summary=summary(view, judgement, pictures),
         engine=_engine(view),
         reasons=_reasons(view, judgement),
         next=_next(view, judgement),
@@ -120,7 +120,10 @@ def _stacks(view: View, pictures: Sequence[Picture]) -> list[tuple[str, Stack]]:
     return [(one.member.label, stack) for one, stack in found if stack is not None]
 
 
-def _summary(view: View, judgement: Judgement, pictures: Sequence[Picture]) -> str:
+def summary(view: View | None, judgement: Judgement, pictures: Sequence[Picture]) -> str:
+    """One sentence: what the launch is doing, or who keeps it from going on."""
+    if view is None:
+        return "no launch was seen"
     name = view.profile.name
     phase = f" in phase {judgement.phase}" if judgement.phase else ""
     victims = sum(1 for one in pictures if one.member.needed and one.victim)

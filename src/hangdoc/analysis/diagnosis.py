@@ -16,13 +16,14 @@ from ..model.watching import Moment
 from ..model.words import Phase, Verdict
 from . import nodes
 from .arrivals import compiled_places
-from .assemble import assemble
+from .assemble import assemble, summary
 from .collectives import mark_mismatch
 from .history import History, package_version
 from .judge import Judgement, judge
 from .links import Edge
 from .loading import Loads
 from .logbook import Logbook
+from .memo import Memo
 from .nearest import Beside
 from .pictures import picture
 from .structure import assume_waits
@@ -72,6 +73,8 @@ class Diagnosis:
         self._logbook: Logbook | None = None
         self._loads = Loads()
         self._on_line = on_line
+        self._fed = 0  # samples that were taken in, one that only paused somebody too
+        self._looked: Memo[tuple[View | None, list[Picture], list[Edge]]] = Memo()
 
     @property
     def logbook(self) -> Logbook | None:
@@ -97,6 +100,7 @@ class Diagnosis:
 
     def add(self, sample: Sample) -> None:
         """Fold one sample in."""
+        self._fed += 1
         if self.history.launch is not None and PAUSING & set(sample.probes):
             self.history.attach(sample)
             return
@@ -122,6 +126,7 @@ class Diagnosis:
 
     def read_log(self, launch: Launch, sample: Sample) -> None:
         """Take in a log of a launch of which nothing else is left."""
+        self._fed += 1
         self._logbook = self._logbook or self._new_logbook(launch)
         self.history.add(sample, launch)
         self._logbook.add(sample, launch, launch.version)
@@ -155,13 +160,18 @@ class Diagnosis:
         """The verdict on what was seen so far; `ended` when no more samples will come."""
         return self._judged(*self._seen(), ended=ended)
 
-    def report(self, version: str, *, mode: str = "live", ended: bool = True) -> Report:
-        """The report on what was seen so far. `version` is hangdoc's; without `ended` it is provisional."""
+    def summary(self) -> str:
+        """The sentence of a provisional report, without all the rest of it."""
+        view, pictures, edges = self._seen()
+        return summary(view, self._judged(view, pictures, edges, ended=False), pictures)
+
+    def report(self, version: str, *, mode: str = "live", ended: bool = True, causes: bool = True) -> Report:
+        """The report on what was seen so far. `version` is hangdoc's; without `ended` it is provisional. To hold all
+        `causes` against it takes longer than all else."""
         view, pictures, edges = self._seen()
         judgement = self._judged(view, pictures, edges, ended=ended)
-        return self._told(
-            view, pictures, edges, judgement, assemble(view, pictures, edges, judgement, version, mode, ended=ended)
-        )
+        report = assemble(view, pictures, edges, judgement, version, mode, ended=ended)
+        return self._told(view, pictures, edges, judgement, report) if causes else report
 
     @staticmethod
     def _judged(view: View | None, pictures: list[Picture], edges: list[Edge], *, ended: bool) -> Judgement:
@@ -170,6 +180,9 @@ class Diagnosis:
         return judge(view, pictures, edges, ended=ended)
 
     def _seen(self) -> tuple[View | None, list[Picture], list[Edge]]:
+        return self._looked.get((self._fed, self.beside, self.unmatched), self._see)
+
+    def _see(self) -> tuple[View | None, list[Picture], list[Edge]]:
         view = self.view()
         if view is None:
             return None, [], []
@@ -187,7 +200,7 @@ class Diagnosis:
         view, pictures, edges = self._seen()
         judgement = self._judged(view, pictures, edges, ended=False)
         report = assemble(view, pictures, edges, judgement, version, "live", ended=False)
-        if judgement.verdict not in _WELL:  # weighing all causes takes longer than all else of a screen
+        if judgement.verdict not in _WELL:
             report = self._told(view, pictures, edges, judgement, report)
         if view is None:
             return Moment(report)

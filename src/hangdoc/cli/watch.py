@@ -243,7 +243,7 @@ class _Session:
         moves = watch.judgement.verdict == "progressing"
         due = self.textfile is not None and (self.textfile.due or any(one.event == "verdict" for one in events))
         if due or self.notifier.address:
-            report = watch.report()
+            report = watch.report(causes=False)  # neither of them tells of causes
             self.notifier.tell(report, moves=moves)
             if due and self.textfile is not None:
                 self.textfile.write(report)

@@ -84,9 +84,9 @@ class Watch:
                 return
             pause(max(0.05, self._next(began) - time.monotonic()))
 
-    def report(self) -> Report:
-        """The report on everything that was seen so far."""
-        return replace(self.diagnosis.report(__version__, ended=False), retracted=self.retracted)
+    def report(self, *, causes: bool = True) -> Report:
+        """The report on everything that was seen so far, with the known causes that hold."""
+        return replace(self.diagnosis.report(__version__, ended=False, causes=causes), retracted=self.retracted)
 
     def closing(self) -> Report:
         """The last report: asks what only matters at the end: what those do who were looked at seldom, which files on stuck
@@ -98,7 +98,9 @@ class Watch:
             self.look.last_questions()
         elif self.judgement.verdict == "crashed":
             # Nobody is left whose descriptors would lead to the log.
-            known = tuple(log.path for log in self.report().logs if log.via in ("file", "tee", "container", "option"))
+            known = tuple(
+                log.path for log in self.report(causes=False).logs if log.via in ("file", "tee", "container", "option")
+            )
             options = self.look.options
             self.look.options = replace(options, logs=tuple(dict.fromkeys((*options.logs, *known))))
             self.look.ask(("processes", "logs", "host"), _DEADLINE_S)
@@ -297,7 +299,7 @@ class Watch:
             self._told = told
             yield self._event(
                 "verdict",
-                self.diagnosis.report(__version__, ended=False).summary,
+                self.diagnosis.summary(),
                 verdict=now.verdict,
                 confidence=now.confidence,
                 phase=now.phase,

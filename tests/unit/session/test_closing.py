@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from hangdoc.engines import launches, load
 from hangdoc.model.ask import Ask
+from hangdoc.model.report import Cause, UndecidedCause
 from hangdoc.model.sample import FutexWait, Sample
+from hangdoc.rules import load as load_causes
+from hangdoc.rules.known import Known
 from hangdoc.session.look import Options
 from hangdoc.session.watch import Watch, WatchOptions
 
@@ -50,14 +54,26 @@ def told(sample: Sample, ask: Ask) -> Sample:
     return replace(sample, probes=ask.probes, processes=rows)
 
 
-def watched(*, stacks: bool) -> Watch:
+class Counted(Known):
+    """The known causes, and how often they were weighed."""
+
+    times = 0
+
+    def rows(self, *args: Any) -> tuple[list[Cause], list[UndecidedCause]]:
+        """Weigh them."""
+        object.__setattr__(self, "times", self.times + 1)
+        return super().rows(*args)
+
+
+def watched(*, stacks: bool, reasons: Counted | None = None) -> Watch:
     """A watch of a rank that waits for itself, until that is certain."""
     answers = Answers()
     first = told(answers.world.sample(0.0), Ask(0, ("scan",)))
     (launch,) = launches.find(first, load.profiles())
-    watch = Watch(answers, launch, first, WatchOptions(Options(stacks=stacks), timeout_s=5.0))
-    for _ in watch.run(pause=lambda _: None):
-        pass
+    watch = Watch(answers, launch, first, WatchOptions(Options(stacks=stacks, reasons=reasons), timeout_s=5.0))
+    for events in watch.run(pause=lambda _: None):
+        said = [one.text for one in events if one.event == "verdict"]
+        assert said in ([], [watch.report(causes=False).summary])
     assert watch.judgement.verdict == "hung"
     return watch
 
@@ -74,3 +90,11 @@ def test_a_victim_that_was_looked_at_seldom_is_looked_at_once_more() -> None:
 def test_without_stacks_nobody_is(gone: int) -> None:
     """The near miss: `--stacks none` holds to the end."""
     assert {one.pid: one.mechanism for one in watched(stacks=False).closing().ranks}[gone] == "unknown"
+
+
+def test_causes_are_weighed_for_a_report_that_somebody_gets() -> None:
+    reasons = Counted(load_causes.catalogue())
+    watch = watched(stacks=True, reasons=reasons)
+    assert reasons.times == 0
+    assert [one.id for one in watch.closing().causes] == ["mutex-held-by-itself"]
+    assert reasons.times == 1
