@@ -237,13 +237,14 @@ class History:
     def _fold(self, sample: Sample, member: Member, process: Process, children: set[int]) -> None:
         track = self.tracks.get(member.pid)
         if track is None or track.process.start != process.start:
-            track = Track(member, process, sample.mono, sample.mono, state_since=sample.mono)
+            born = sample.mono - (sample.boot - process.start)
+            track = Track(member, process, sample.mono, sample.mono, state_since=sample.mono, born=born)
             self.tracks[member.pid] = track
             if member.role == "compiler":
                 self.compiled.add(sample.mono)
         elif track.attached:
             known = merge(track.process, process)
-            track = Track(member, known, sample.mono, sample.mono, state_since=track.state_since)
+            track = Track(member, known, sample.mono, sample.mono, state_since=track.state_since, born=track.born)
             self.tracks[member.pid] = track
         else:
             if track.process.state != process.state:

@@ -61,6 +61,7 @@ class Track:
     died: float | None = None  # when it ended, where the agent saw it happen
     gone: float | None = None  # when it was first missed
     children: set[int] = field(default_factory=set)
+    born: float = float("-inf")  # when the process started
     attached: bool = False  # a tool was attached since the last look: what it stirred up is no movement
 
     @property

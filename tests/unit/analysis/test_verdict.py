@@ -12,6 +12,7 @@ from hangdoc.model.sample import Cgroup, Fd, FutexWait, Health, HostFacts, Socke
 
 from .world import (
     BARRIER,
+    BOOT,
     DETOKENIZER,
     FACTS,
     HOOK,
@@ -132,6 +133,22 @@ def test_cpu_without_stacks_is_undecided_and_says_what_is_missing() -> None:
     found = judged(World(), move=move)
     assert found.verdict == "undecided"
     assert "stacks" in found.missing[0]
+
+
+@pytest.mark.parametrize(("age", "moving"), [(0.5, True), (300.0, None)])
+def test_a_rank_that_has_just_been_started_moves(age: float, moving: bool | None) -> None:
+    """The first look at it tells nothing else. One that started long ago, and is only now found, may hang."""
+
+    world = World()
+    rank = replace(world.processes.pop(TP1), start=BOOT + 5 - age, threads=None, stacks=None)
+
+    def move(world: World, second: int) -> None:
+        if second == 5:
+            world.processes[TP1] = rank
+
+    found = look(world, 6, move)
+    assert next(one.moving for one in found.pictures() if one.member.pid == TP1) is moving
+    assert found.judgement().verdict == "progressing"
 
 
 def test_a_stopped_rank_is_a_certain_hang_after_five_seconds() -> None:
