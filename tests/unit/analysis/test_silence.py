@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hangdoc.analysis import floors
 from hangdoc.analysis.diagnosis import Diagnosis
 from hangdoc.analysis.nearest import hold
 from hangdoc.analysis.quantiles import overdue_after
@@ -72,7 +71,7 @@ def test_what_stays_silent_is_called_within_the_bound_and_a_quarter_of_a_minute(
     load: list[float], moves_for: int
 ) -> None:
     bound = overdue_after(sorted(load))
-    latest = int(max(bound + 15.0, moves_for + floors.SILENT_S)) + 2
+    latest = int(max(bound + 15.0, moves_for + 45.0)) + 2
     said = verdicts(begun(0.0), load, moves_for=moves_for, seconds=latest + 1)
     assert said[latest] == "hung"
     assert said.index("hung") >= moves_for + 40
