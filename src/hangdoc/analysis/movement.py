@@ -31,7 +31,7 @@ def movement(track: Track, news: float | None, profile: Profile, now: float) -> 
     moved = {name: at for name, at in track.moved.items() if at > start}
     if news is not None and news > start:
         moved["log"] = news
-    if track.born > now - floors.STILL_S:  # nothing else can be told of it after one look
+    if len(track.ticks) < 2 and track.born > now - floors.STILL_S:  # nothing else can be told of it after one look
         moved["start"] = track.born
     spent = (track.cpu_rate(start) or 0) > floors.CPU
     worked = _worked(track, profile, start) if spent else False

@@ -137,7 +137,7 @@ def test_cpu_without_stacks_is_undecided_and_says_what_is_missing() -> None:
 
 @pytest.mark.parametrize(("age", "moving"), [(0.5, True), (300.0, None)])
 def test_a_rank_that_has_just_been_started_moves(age: float, moving: bool | None) -> None:
-    """The first look at it tells nothing else. One that started long ago, and is only now found, may hang."""
+    """The first look at it tells nothing else, the second does. One that started long ago, and is only now found, may hang."""
 
     world = World()
     rank = replace(world.processes.pop(TP1), start=BOOT + 5 - age, threads=None, stacks=None)
@@ -149,6 +149,8 @@ def test_a_rank_that_has_just_been_started_moves(age: float, moving: bool | None
     found = look(world, 6, move)
     assert next(one.moving for one in found.pictures() if one.member.pid == TP1) is moving
     assert found.judgement().verdict == "progressing"
+    found.add(world.sample(6.0))
+    assert next(one.moving for one in found.pictures() if one.member.pid == TP1) is False
 
 
 def test_a_stopped_rank_is_a_certain_hang_after_five_seconds() -> None:
