@@ -6,7 +6,8 @@ Told by what a start does, not by what lies on the disk: a cache may be there an
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+
+import msgspec
 
 from ..model.launch import Launch
 from .history import History
@@ -17,8 +18,7 @@ WARM_READ = 64 << 20
 COMPILERS = 12  # a warm start, too, asks a compiler for its version and links something small
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """What was seen of a start so far; None where it could not be."""
 
     compiled: int = 0  # compilers seen, at least

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from ..model.sample import Fd, Process, Socket, Thread
 from ..model.syscalls import NAMES
@@ -18,8 +19,7 @@ DISK_WAITS = (
 _LOCK_COMMANDS = (7, 38)
 
 
-@dataclass(frozen=True)
-class Blocked:
+class Blocked(msgspec.Struct, frozen=True):
     """What a blocked call is."""
 
     mechanism: Mechanism
@@ -28,8 +28,7 @@ class Blocked:
     specific: bool = True  # it says by itself what is wrong; otherwise Python frames say more
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """A blocked call with what its first argument is, when that is a descriptor."""
 
     name: str

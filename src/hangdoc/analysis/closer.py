@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from msgspec import structs
+
 from ..model.deep import DeepStep, Glance, GlanceThread, Spot, Trace, TracedCall
 from ..model.places import own
 from ..model.sample import Frame, Stack
@@ -34,7 +36,7 @@ def closer(one: Picture, track: Track, arch: str) -> Picture:
     elif process.glance is not None and one.mechanism in LOOPS:
         parts.append(glance_words(process.glance, one.tid, arch))
     parts.append(native_words(native_frames(process.native or (), one.tid)))
-    return replace(one, detail="; ".join(part for part in parts if part))
+    return structs.replace(one, detail="; ".join(part for part in parts if part))
 
 
 def _fd_words(fd: int | None, target: str) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from ..engines.profile import PhaseSpec
 from ..model import report as r
@@ -20,8 +21,7 @@ _HARDLY = 1.2  # times as long, about which no word is lost
 _APART_S = 5.0  # lines of several processes that came within so much of each other may come in another order
 
 
-@dataclass(frozen=True)
-class Lateness:
+class Lateness(msgspec.Struct, frozen=True):
     """How long the member furthest behind has been where it is, and how long it may be."""
 
     now_s: float

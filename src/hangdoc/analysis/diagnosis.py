@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from msgspec import structs
+
 from ..engines import launches, lines, load, phases
 from ..engines.profile import PhaseSpec, Profile
 from ..model.deep import PAUSING
@@ -189,11 +191,11 @@ class Diagnosis:
         found = [picture(view, track) for _, track in sorted(self.history.tracks.items())]
         meanings = {one.member.pid: (one.means,) for one in found}
         raised = phases.lift(view.order, view.launch, {one.member.pid: one.phase for one in found}, meanings)
-        found = assume_waits(view.launch, [replace(one, phase=raised[one.member.pid]) for one in found])
+        found = assume_waits(view.launch, [structs.replace(one, phase=raised[one.member.pid]) for one in found])
         found = nodes.mark(view, mark_mismatch(found, view.profile))
         edges = edges_of(view, found)
         waiting = victims(found, edges)
-        return view, [replace(one, victim=one.member.pid in waiting) for one in found], edges
+        return view, [structs.replace(one, victim=one.member.pid in waiting) for one in found], edges
 
     def moment(self, version: str, seen: Mapping[Phase, float]) -> Moment:
         """The report so far with the phases and their times. `seen`: phase -> wall clock of the look that first saw it."""

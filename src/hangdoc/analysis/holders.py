@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from ..model.sample import FileLock, FutexWait, Process, Thread
 from ..model.words import Mechanism, Via
@@ -19,8 +20,7 @@ _WORDS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Holder:
+class Holder(msgspec.Struct, frozen=True):
     """Who must act before a thread can go on. `pid` None: nobody can, or nobody is known (`lost` tells which)."""
 
     pid: int | None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from ..model.words import Certainty, Phase, Verdict
 from . import compare, floors, nodes, quantiles
@@ -17,8 +19,7 @@ from .view import Picture, View
 from .waits import chain, chain_words
 
 
-@dataclass(frozen=True)
-class Judgement:
+class Judgement(msgspec.Struct, frozen=True):
     """A verdict and what it rests on."""
 
     verdict: Verdict

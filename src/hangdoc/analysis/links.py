@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 
+import msgspec
+
 from ..model.places import own
 from ..model.sample import Fd, Socket, Thread
 from ..model.syscalls import NAMES
@@ -19,8 +21,7 @@ _LOOPBACK = ("127.", "[::1]")
 _ACCESS = 3  # O_ACCMODE of open flags: 0 reads, 1 writes, 2 both
 
 
-@dataclass(frozen=True)
-class Edge:
+class Edge(msgspec.Struct, frozen=True):
     """`pid`/`tid` cannot go on until one of `targets` does (all of them, unless `any`)."""
 
     pid: int

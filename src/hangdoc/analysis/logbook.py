@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import msgspec
+
 from ..engines import credit, lines
 from ..engines.load import PatternSet, pattern_set
 from ..engines.profile import Mark, Profile
@@ -55,8 +57,7 @@ class Written:
         return next((at for mark, at in self.marks if mark.phase == phase and at is not None), None)
 
 
-@dataclass(frozen=True)
-class Spot:
+class Spot(msgspec.Struct, frozen=True):
     """A line that somebody asked for."""
 
     text: str

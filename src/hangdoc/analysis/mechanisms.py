@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from ..engines.meanings import Meaning
 from ..model.places import own
@@ -18,8 +20,7 @@ from .view import Picture, View
 _SLEEPS = ("nanosleep", "clock_nanosleep")
 
 
-@dataclass(frozen=True)
-class Scene:
+class Scene(msgspec.Struct, frozen=True):
     """One thread with all that is known of it."""
 
     view: View

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from ..engines.meanings import meaning
 from ..engines.profile import Profile
@@ -16,8 +17,7 @@ from .tracks import Track
 WORK = frozenset({"cpu", "faults", "reads"})
 
 
-@dataclass(frozen=True)
-class Movement:
+class Movement(msgspec.Struct, frozen=True):
     """What moved within the window."""
 
     moves: bool | None  # None when CPU time was spent and nobody saw on what

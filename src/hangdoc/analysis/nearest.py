@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from ..engines.argv import number
 from ..engines.phases import exists
@@ -24,8 +25,7 @@ _SIZES = {
 }
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(msgspec.Struct, frozen=True):
     """One difference between two configurations."""
 
     words: str  # what differs and what it means
@@ -34,8 +34,7 @@ class Difference:
     known: bool = True  # False: it is only not known whether they are the same
 
 
-@dataclass(frozen=True)
-class Beside:
+class Beside(msgspec.Struct, frozen=True):
     """The good starts that a launch is held against."""
 
     baseline: Baseline

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from ..engines.argv import number
 from ..engines.nodes import endpoint
@@ -17,8 +19,7 @@ _NAMED = 4  # hosts that are named
 _JOINING = ("rendezvous", "collective")
 
 
-@dataclass(frozen=True)
-class Away:
+class Away(msgspec.Struct, frozen=True):
     """Nodes of the launch of which nothing was seen, or no longer."""
 
     words: str  # a sentence

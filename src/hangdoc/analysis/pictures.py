@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from ..engines.meanings import Meaning, meaning
 from ..engines.roles import title_phase

@@ -6,15 +6,15 @@ The same is asked of a start that is recorded and of one that is compared, so th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from ..engines.profile import PhaseSpec
 from ..model.words import Phase
 from .logbook import Written
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(msgspec.Struct, frozen=True):
     """Seconds since the root process started; `end` is None while it lasts."""
 
     phase: Phase

@@ -8,7 +8,8 @@ only ever takes suspicion from the upper member; it never puts it on anyone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ..model.launch import Launch, Member
 from ..model.words import Mechanism, Role

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field, fields, replace
 
+import msgspec
+
 from ..model.launch import Member
 from ..model.sample import Fd, Process, Stack, Thread
 from . import floors
@@ -15,8 +17,7 @@ _DESCRIPTORS = 1 << 20  # fs.nr_open; no address is so low
 _IDENTITY = {"pid", "ppid", "start", "state", "comm"}
 
 
-@dataclass(frozen=True)
-class Tick:
+class Tick(msgspec.Struct, frozen=True):
     """Counters of a member at one instant."""
 
     at: float  # monotonic seconds of the host

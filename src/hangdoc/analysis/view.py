@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
 from functools import cached_property
+
+import msgspec
 
 from ..engines.meanings import Meaning
 from ..engines.profile import PhaseSpec, Profile
@@ -18,8 +19,7 @@ from .logbook import Logbook, Written
 from .nearest import Beside
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(msgspec.Struct, frozen=True):
     """What one needed member is doing."""
 
     member: Member
@@ -33,7 +33,7 @@ class Picture:
     tid: int | None = None
     nstid: int | None = None
     stack: Stack | None = None
-    means: Meaning = Meaning()  # noqa: RUF009 - frozen; what that stack says
+    means: Meaning = Meaning()
     waits_for: str | None = None  # as in FrameRule: a role, "ranks", "threads", "children", "clients", "object"
     idle: bool = False  # waits by design for something to do
     victim: bool = False  # it waits for another needed member, so it is not where the chain ends
@@ -68,8 +68,7 @@ class Picture:
         return self.waits_for == "ranks" or self.waits_for in ROLES
 
 
-@dataclass(frozen=True)
-class View:
+class View(msgspec.Struct, frozen=True, dict=True):
     """All that judging a member needs."""
 
     history: History
@@ -80,7 +79,7 @@ class View:
     arch: str
     beside: Beside | None = None  # the good starts that this one is held against
     unmatched: str = ""  # why there are none
-    loads: Loads = field(default_factory=Loads)  # weights that ranks are loading
+    loads: Loads = msgspec.field(default_factory=Loads)  # weights that ranks are loading
 
     @cached_property
     def phases(self) -> tuple[Phase, ...]:

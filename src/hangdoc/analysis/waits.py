@@ -8,7 +8,9 @@ between, and every launch has circles of such edges in good health.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from ..model.places import own
 from ..model.sample import Thread
@@ -23,15 +25,14 @@ _TOLD = 64  # edges of other threads told per process: a pool behind one lock is
 _VIA_OF_MECHANISM: dict[str, Via] = {"pipe-read": "pipe", "socket-recv": "tcp", "child-wait": "child"}
 
 
-@dataclass(frozen=True)
-class Scene:
+class Scene(msgspec.Struct, frozen=True):
     """Pictures by pid, with the links between their processes."""
 
     view: View
     pictures: Mapping[int, Picture]
     links: Links
     nodes: Mapping[int, int]  # member -> its node, in a launch over several
-    _roles: dict[tuple[str, int | None], tuple[list[Picture], list[Picture]]] = field(default_factory=dict)
+    _roles: dict[tuple[str, int | None], tuple[list[Picture], list[Picture]]] = {}
 
     def of_role(self, role: str, node: int | None = None) -> tuple[list[Picture], list[Picture]]:
         """Needed members of a role that do not idle (all of them when every one does), and those of them that are in no

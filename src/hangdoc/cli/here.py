@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+
+import msgspec
 
 from ..hosts.channel import Channel, ChannelError
 from ..session.target import NoLaunch
@@ -15,8 +16,7 @@ from .targets import Targets
 _ROWS = 20  # lost hosts that are listed where there is no report
 
 
-@dataclass(frozen=True)
-class Reaching:
+class Reaching(msgspec.Struct, frozen=True):
     """How the hosts are to be reached, as the options say."""
 
     via: str = ""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from ..hosts.channel import Channel
 from . import exits
@@ -15,8 +16,7 @@ _LIKE_A_FILE = re.compile(r"^[./~]|\.(case|json|log|gz)\Z")
 _HINT = "a target is a PID, [user@]host, host:PID, gpu[01-08], @group, or a case saved with --save"
 
 
-@dataclass(frozen=True)
-class Targets:
+class Targets(msgspec.Struct, frozen=True):
     """All empty: this machine, and the launch that is found here."""
 
     hosts: tuple[str, ...] = ()  # as named, expanded, each once

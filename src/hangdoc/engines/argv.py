@@ -5,8 +5,9 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 _PYTHON = re.compile(r"(?:python|pypy|pt_main_thread)[\d.]*[a-z]?")
 _OPTION = re.compile(r"-{1,2}[A-Za-z][\w.-]*")
@@ -15,8 +16,7 @@ _DIGITS = 9
 _INTERPRETER_VALUES = ("-X", "-W", "--check-hash-based-pycs")
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(msgspec.Struct, frozen=True):
     """What a command line runs. `words` begins with a script's path, "-m MODULE", "-c CODE", or an executable."""
 
     kind: Literal["python", "other", "none"]

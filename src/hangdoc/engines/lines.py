@@ -8,8 +8,9 @@ from __future__ import annotations
 import calendar
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from ..model.launch import Rank
 from ..model.words import Role
@@ -44,12 +45,11 @@ _TRACEBACK = "Traceback (most recent call last):"
 _INSIDE = re.compile(r"\s|$|The above exception|During handling|\[|\|")
 
 
-@dataclass(frozen=True)
-class Writer:
+class Writer(msgspec.Struct, frozen=True):
     """Who wrote a line, as far as its prefix says. `pid` is the number in the writer's own pid namespace."""
 
     role: Role | None = None
-    rank: Rank = Rank()  # noqa: RUF009 - frozen
+    rank: Rank = Rank()
     pid: int | None = None
 
 
@@ -72,8 +72,7 @@ class Line(NamedTuple):
     fatal: bool = False  # announces the end
 
 
-@dataclass(frozen=True)
-class Traceback:
+class Traceback(msgspec.Struct, frozen=True):
     """A Python traceback in a log."""
 
     writer: Writer

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import cast
+
+import msgspec
 
 from ..model.sample import Frame, Stack
 from ..model.words import Mechanism, Phase
@@ -22,8 +23,7 @@ _STANDARD = re.compile(r"/lib(?:64)?/python3(?:\.\d+)?/(?!site-packages)|/pypy3|
 _NEAR = 3
 
 
-@dataclass(frozen=True)
-class Meaning:
+class Meaning(msgspec.Struct, frozen=True):
     """What a stack says. None where it says nothing."""
 
     phase: Phase | None = None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+import msgspec
 
 from ..model.launch import Launch, Node
 from ..model.sample import Sample
@@ -16,8 +18,7 @@ _NODES_BOUND = 100_000  # arguments may claim anything
 _HERE = ("", "0.0.0.0", "::", "127.0.0.1", "::1", "localhost")  # noqa: S104 - compared, not bound
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True):
     """What the arguments or variables of one node say about the launch that it is part of."""
 
     host: str  # where the nodes meet

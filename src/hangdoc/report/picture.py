@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass
+
+import msgspec
 
 from ..model.places import REACH
 from ..model.report import Culprit, Place, RankRow, Report, UndecidedCause, UnseenRow
@@ -19,8 +20,7 @@ _HARMLESS = frozenset({"overwritten", "skipped", "unsupported"})
 STUCK = frozenset({"hung", "suspect", "crashed"})
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(msgspec.Struct, frozen=True):
     """Members with equal pictures."""
 
     label: str  # "scheduler TP0-TP2, TP4-TP7"
@@ -29,8 +29,7 @@ class Group:
     phase: str
 
 
-@dataclass(frozen=True)
-class Blind:
+class Blind(msgspec.Struct, frozen=True):
     """Everything that could not be seen for one reason, with one fix."""
 
     what: str  # "stacks of 4711, 4712"

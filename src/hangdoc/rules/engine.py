@@ -7,11 +7,12 @@ facts away can turn any answer into unknown, and unknown into nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+import msgspec
 import re2
+from msgspec.structs import replace
 
 from ..engines.versions import release, within
 from .conditions import Condition, amount
@@ -23,8 +24,7 @@ _CULPRITS = 8  # culprits that a condition is asked of: they are culprits togeth
 _SHOWN = 3  # values of a set that a sentence names
 
 
-@dataclass(frozen=True)
-class Held:
+class Held(msgspec.Struct, frozen=True):
     """A leaf that was decided, and the value that decided it."""
 
     fact: Fact
@@ -38,8 +38,7 @@ class Held:
         return self.fact.name, self.name, self.subject.label
 
 
-@dataclass(frozen=True)
-class Lack:
+class Lack(msgspec.Struct, frozen=True):
     """A fact that was missing."""
 
     fact: Fact | None  # None: whoever has the facts was missing
@@ -55,8 +54,7 @@ class Lack:
         return f"{self.fact.said} {self.name}".strip() + (f" of {self.subject}" if self.subject else "")
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """`truth` None is unknown. `held`: the leaves that decided it; `lacks`: the facts without which it is not."""
 
     truth: bool | None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from .engine import compiled
 from .facts import FACTS
@@ -13,14 +14,13 @@ from .values import Missing, Seen, Value, Who, World
 from .weigh import weigh
 
 
-@dataclass(frozen=True)
-class Told:
+class Told(msgspec.Struct, frozen=True):
     """A subject whose facts were written down. Facts that are not given are missing; of a family that is given, names
     that are not given are absent."""
 
     label: str
     facts: Mapping[str, Any]
-    places: Mapping[str, str] = field(default_factory=dict)
+    places: Mapping[str, str] = {}
 
     def get(self, fact: str, name: str = "") -> Value:
         """The fact as it was written down."""
@@ -35,8 +35,7 @@ class Told:
         return Seen(tuple(value) if isinstance(value, list) else value)
 
 
-@dataclass(frozen=True)
-class ListedLines:
+class ListedLines(msgspec.Struct, frozen=True):
     """All lines of a small log."""
 
     lines: tuple[str, ...]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 Kind = Literal["bool", "number", "seconds", "bytes", "text", "texts", "version", "lines"]
 Scope = Literal["launch", "host", "member"]
@@ -41,8 +42,7 @@ PROBES: dict[str, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Fact:
+class Fact(msgspec.Struct, frozen=True):
     """One row of the list."""
 
     name: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
+
+import msgspec
 
 from ..analysis.advice import fix_of
 from ..analysis.judge import Judgement
@@ -26,8 +27,7 @@ REASONS: Mapping[str, str] = {
 _ASKED = {"arguments": "processes", "judged": "threads", "baseline": "logs"}
 
 
-@dataclass(frozen=True)
-class Looked:
+class Looked(msgspec.Struct, frozen=True, dict=True):
     """All that judging knows of a launch, and tables over it that several facts need."""
 
     view: View
@@ -87,8 +87,7 @@ Context = TypeVar("Context")
 Getter = Callable[[Context, str], Any]
 
 
-@dataclass(frozen=True)
-class Gathered:
+class Gathered(msgspec.Struct, frozen=True):
     """A subject whose facts are read from what was seen, each at most once.
 
     A getter gives a plain value, None where a probe looked and found nothing, or `Missing`.
@@ -97,8 +96,8 @@ class Gathered:
     label: str
     context: Any
     getters: Mapping[str, Getter[Any]]
-    places: Mapping[str, str] = field(default_factory=dict)
-    _known: dict[tuple[str, str], Value] = field(default_factory=dict)
+    places: Mapping[str, str] = {}
+    _known: dict[tuple[str, str], Value] = {}
 
     def get(self, fact: str, name: str = "") -> Value:
         """The fact. `name` for families."""

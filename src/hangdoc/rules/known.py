@@ -5,9 +5,10 @@ from __future__ import annotations
 import shlex
 import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
+
+import msgspec
 
 from ..analysis.judge import Judgement
 from ..analysis.links import Edge
@@ -46,8 +47,7 @@ class Causes(Protocol):
         """What it asks of logs."""
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(msgspec.Struct, frozen=True, dict=True):
     """A catalogue that a Diagnosis may ask."""
 
     catalogue: Causes

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -23,8 +22,7 @@ FILES = 2000
 _NODES, _DEPTH = 5000, 24
 
 
-@dataclass(frozen=True)
-class Catalogue:
+class Catalogue(msgspec.Struct, frozen=True, dict=True):
     """All causes that are known, by id."""
 
     causes: tuple[KnownCause, ...]

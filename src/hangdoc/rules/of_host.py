@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
+
+import msgspec
 
 from ..model.machine import Machine
 from ..model.places import place_of, unmarked
@@ -16,8 +18,7 @@ from .values import Missing
 Row = TypeVar("Row", Place, Checkpoint, Partial, LockFile)
 
 
-@dataclass(frozen=True)
-class OfHost:
+class OfHost(msgspec.Struct, frozen=True):
     """One host in a launch that was looked at."""
 
     looked: Looked

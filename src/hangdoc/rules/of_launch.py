@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from ..analysis import compare
 from ..analysis.crash import oom
@@ -19,8 +20,7 @@ _LAUNCHERS = ("launcher", "api-server", "dp-controller")
 _TEXTS = 64  # values of one set
 
 
-@dataclass(frozen=True)
-class BookLines:
+class BookLines(msgspec.Struct, frozen=True):
     """Lines that causes ask for, as they were marked while the logs were read. `pid`: only lines of that member."""
 
     book: Logbook

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from ..analysis import floors
 from ..analysis.calls import name_of
@@ -28,8 +29,7 @@ _BY_ITSELF = frozenset(
 _SLEEPS = ("sleep", "sleep-loop")
 
 
-@dataclass(frozen=True)
-class OfMember:
+class OfMember(msgspec.Struct, frozen=True):
     """One member in a launch that was looked at."""
 
     looked: Looked

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import msgspec
 
-@dataclass(frozen=True)
-class Seen:
+
+class Seen(msgspec.Struct, frozen=True):
     """A value that a probe told. `value` None: it looked and there is none. `before`: at the first look, None if unknown."""
 
     value: Any
     before: Any = None
 
 
-@dataclass(frozen=True)
-class Missing:
+class Missing(msgspec.Struct, frozen=True):
     """No value: which probe would have told, why it did not, and what to do."""
 
     probe: str
@@ -53,8 +52,7 @@ class Subject(Protocol):
         """A fact of it. `name` for families of facts."""
 
 
-@dataclass(frozen=True)
-class Who:
+class Who(msgspec.Struct, frozen=True):
     """A member and its part in the launch."""
 
     subject: Subject
@@ -63,14 +61,13 @@ class Who:
     rank: bool = True  # a worker or scheduler, or the engine core where there is no worker
 
 
-@dataclass(frozen=True)
-class World:
+class World(msgspec.Struct, frozen=True):
     """All subjects of one launch."""
 
     launch: Subject
     hosts: tuple[Subject, ...] = ()
     members: tuple[Who, ...] = ()
     complete: bool = True  # every rank that was asked for is among the members
-    places: Mapping[str, str] = field(
+    places: Mapping[str, str] = msgspec.field(
         default_factory=dict
     )  # values for the next steps: port, root, log, model, address

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from ..model.words import Certainty
 from .conditions import Condition
@@ -17,8 +19,7 @@ _SIGNAL = {"arguments": "arguments", "native": "stacks", "baseline": "logs"}
 _ORDER: dict[Certainty, int] = {"certain": 0, "likely": 1, "hint": 2}
 
 
-@dataclass(frozen=True)
-class Weighed:
+class Weighed(msgspec.Struct, frozen=True):
     """A cause and its answer."""
 
     cause: KnownCause

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from ..analysis.judge import Judgement
 from ..analysis.view import Picture
@@ -19,8 +20,7 @@ _BUSY = ("busy-loop", "sleep-loop", "computing", "gpu-spin")
 _OPEN = ("suspect", "hung", "undecided")
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """One tool on one member."""
 
     probe: str  # native | strace

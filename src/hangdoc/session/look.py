@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
+
+import msgspec
 
 from ..analysis.closer import LOOPS
 from ..analysis.diagnosis import Diagnosis, Reasons
@@ -40,8 +42,7 @@ class Sink(Protocol):
         """Take one sample; OSError ends it."""
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(msgspec.Struct, frozen=True):
     """What a look may do."""
 
     stacks: bool = True

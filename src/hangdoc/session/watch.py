@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+import msgspec
 
 from .. import __version__
 from ..analysis import floors
@@ -34,8 +36,7 @@ _LATE: set[Phase] = {"graph-capture", "frontend-init", "http-listen", "warmup", 
 _EVENTS = 50
 
 
-@dataclass(frozen=True)
-class WatchOptions:
+class WatchOptions(msgspec.Struct, frozen=True):
     """How long a watch goes on."""
 
     look: Options
@@ -102,7 +103,7 @@ class Watch:
                 log.path for log in self.report(causes=False).logs if log.via in ("file", "tee", "container", "option")
             )
             options = self.look.options
-            self.look.options = replace(options, logs=tuple(dict.fromkeys((*options.logs, *known))))
+            self.look.options = msgspec.structs.replace(options, logs=tuple(dict.fromkeys((*options.logs, *known))))
             self.look.ask(("processes", "logs", "host"), _DEADLINE_S)
         report = self.diagnosis.report(__version__, ended=False)
         about = replace(report.hangdoc, provisional=False)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from hangdoc.analysis.loading import Loading
 from hangdoc.analysis.tracks import Tick
@@ -22,7 +23,7 @@ MB = 1 << 20
 
 def tick(at: float, **changes: int) -> Tick:
     counters = {"rss_file": 0, "read_bytes": 0, "rchar": 0, **changes}
-    return replace(Tick(at, 0.0, 0, 0, 0, 0, 0, 0, 0), **counters)
+    return structs.replace(Tick(at, 0.0, 0, 0, 0, 0, 0, 0, 0), **counters)
 
 
 def row(report: Report, channel: str) -> ProgressRow:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from hangdoc.analysis import floors
 from hangdoc.analysis.history import History
@@ -110,20 +111,20 @@ TICK = Tick(0.0, 0.0, 0, 0, 1 << 30, 0, 0, 0)
 
 def test_an_eventfd_loop_is_no_reading() -> None:
     """A thousand reads of 8 bytes a second move `rchar`, but they are wake-ups."""
-    assert moved_channels(TICK, replace(TICK, at=1.0, rchar=16_000, syscr=2_000)) == []
+    assert moved_channels(TICK, structs.replace(TICK, at=1.0, rchar=16_000, syscr=2_000)) == []
 
 
 def test_large_reads_are_reading() -> None:
     """Weights read through system calls move `rchar` by large pieces."""
-    assert moved_channels(TICK, replace(TICK, at=1.0, rchar=64 << 20, syscr=64)) == ["reads"]
+    assert moved_channels(TICK, structs.replace(TICK, at=1.0, rchar=64 << 20, syscr=64)) == ["reads"]
 
 
 def test_storage_memory_and_faults_count_above_their_floors() -> None:
     """Each channel by itself."""
-    assert moved_channels(TICK, replace(TICK, at=1.0, read_bytes=1 << 20)) == ["storage"]
-    assert moved_channels(TICK, replace(TICK, at=1.0, rss=(1 << 30) + (2 << 20))) == ["memory"]
-    assert moved_channels(TICK, replace(TICK, at=1.0, faults=5_000)) == ["faults"]
-    assert moved_channels(TICK, replace(TICK, at=1.0, major=50)) == ["major-faults"]
+    assert moved_channels(TICK, structs.replace(TICK, at=1.0, read_bytes=1 << 20)) == ["storage"]
+    assert moved_channels(TICK, structs.replace(TICK, at=1.0, rss=(1 << 30) + (2 << 20))) == ["memory"]
+    assert moved_channels(TICK, structs.replace(TICK, at=1.0, faults=5_000)) == ["faults"]
+    assert moved_channels(TICK, structs.replace(TICK, at=1.0, major=50)) == ["major-faults"]
 
 
 @given(
@@ -134,7 +135,7 @@ def test_storage_memory_and_faults_count_above_their_floors() -> None:
 )
 def test_below_the_floors_nothing_moves(seconds: float, memory: int, faults: int, wakes: int) -> None:
     """Whatever a hung launch still does never counts, over any interval."""
-    after = replace(
+    after = structs.replace(
         TICK,
         at=seconds,
         cpu=seconds,
@@ -150,7 +151,8 @@ def test_io_that_is_denied_is_no_zero() -> None:
     """Where `io` may not be read there is no channel, and none that stands still."""
     assert (
         moved_channels(
-            replace(TICK, read_bytes=None, rchar=None, syscr=None), replace(TICK, at=1.0, read_bytes=9 << 20)
+            structs.replace(TICK, read_bytes=None, rchar=None, syscr=None),
+            structs.replace(TICK, at=1.0, read_bytes=9 << 20),
         )
         == []
     )

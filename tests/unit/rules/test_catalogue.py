@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from hangdoc.analysis.diagnosis import Diagnosis
 from hangdoc.cli.readable import unread
@@ -206,5 +207,5 @@ def test_taking_facts_from_an_example_never_makes_it_hit(data: st.DataObject) ->
 
     members = tuple(Who(less(one.subject), one.culprit, one.victim, one.rank) for one in world.members)
     hosts = tuple(less(one) for one in world.hosts)
-    after = weigh(cause, replace(world, launch=less(world.launch), hosts=hosts, members=members)).truth
+    after = weigh(cause, structs.replace(world, launch=less(world.launch), hosts=hosts, members=members)).truth
     assert after in (before, None)
