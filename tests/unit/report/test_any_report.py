@@ -7,6 +7,7 @@ import unicodedata
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
 from hangdoc import codec
 from hangdoc.model.report import Report, StackNode
@@ -53,7 +54,7 @@ def test_screen_of_any_report(report: Report, width: int) -> None:
 def test_live_screen_of_any_moment(moment: Moment, width: int) -> None:
     shown = live.render(moment, width=width)
     assert not _invisible(shown)
-    assert max(len(line) for line in shown.splitlines()) <= max(60, width)
+    assert max(cell_len(line) for line in shown.splitlines()) <= max(60, width)
 
 
 @_some
