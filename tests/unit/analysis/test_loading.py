@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from hangdoc.analysis import channels
+from hangdoc.analysis.diagnosis import Diagnosis
 from hangdoc.model.report import ProgressRow
 from hangdoc.model.sample import Checkpoint, Io, Storage
 
-from .world import LOAD, TP0, TP1, WALL, World, look, waiting
+from .world import LOAD, ROOT, TP0, TP1, WALL, World, look, waiting
 
 BEGIN = "".join(f"[2023-11-14 22:13:20 TP{n}] Load weight begin. avail mem=1.5 GB\n" for n in (0, 1))
 IO = Io(0, 0, 0, 0, 0, 0)
 MB = 1 << 20
+DATA = Path(__file__).parents[2] / "data" / "engines"
 SHARD, SHARDS, SPEED = 100, 20, 20  # MB, their number, MB a second
 
 
@@ -96,3 +101,29 @@ def test_a_loader_of_several_files_at_once_is_not_believed_when_nobody_saw_it_be
     progress, _ = loaded(0.5, ahead=1, begun=True, label=label)
     (shards,) = rows(progress, label)
     assert (shards.eta_s is not None) == known
+
+
+def test_a_real_load_from_a_slow_disk_by_two_ranks() -> None:
+    """The counters and the bar of SGLang 0.5.23: each second from a fifth to four fifths. By its bar alone half way through the
+    load, when 1 of 21 shards was counted, 230 s were left."""
+    lines = (DATA / "sglang-0.5.23-disk-load.tsv").read_text().splitlines()
+    sizes, (_, took), *rows = [line.split("\t") for line in lines if not line.startswith("#")]
+    shards = tuple(int(one) for one in sizes[1:])
+    world, diagnosis, told = World(), Diagnosis(ROOT), 0
+    world.log = "server_args={}\n"
+    world.storage = Storage(checkpoints=(Checkpoint("/m", bytes=sum(shards), sizes=shards),))
+    diagnosis.add(world.sample(0.0))
+    for at, *counters, clock, count in rows:
+        now, text = 1.0 + float(at), BEGIN if at == "0.0" else ""
+        for pid, (read, called, mapped) in ((TP0, counters[:3]), (TP1, counters[3:])):
+            io = replace(IO, read_bytes=int(read), rchar=int(called))
+            world.bend(pid, io=io, rss_file=int(mapped), thread=waiting(pid, state="D"))
+        if int(count) > told - 1:
+            told, world.mtime = int(count) + 1, WALL + now
+            text += f"\rMulti-thread loading shards: 0% Completed | {count}/{len(shards)} [{clock}<00:30,  3.00s/it]"
+        diagnosis.add(world.sample(now, text))
+        if 0.2 <= float(at) / float(took) <= 0.8:
+            view = diagnosis.view()
+            assert view is not None
+            (left,) = re.findall(r"about (\d+) s left", channels.left(view))
+            assert int(left) == pytest.approx(float(took) - float(at), rel=0.25, abs=1.0)
