@@ -139,7 +139,11 @@ def summed(rows: Iterable[dict[str, Any]]) -> str:
         hung = sum(row["verdict"] == "hung" for row in found)
         suspect = sum("suspect" in row["said"] for row in found)
         right = [sum(bool(row[key]) for row in found) for key in ("culprit", "phase_right")]
-        more = f", by the right culprit {right[0]}, in the right phase {right[1]}" if kind == "hang" else ""
+        more = (
+            f", by the right culprit {right[0]}, in the right phase {right[1]}"
+            if kind == "hang"
+            else (f", ready {sum(row['verdict'] == 'ready' for row in found)}")
+        )
         lines.append(f"{engine} {kind}: {len(found)} starts, called hung {hung}{more}, suspected meanwhile {suspect}")
         missed = len(found) - hung if kind == "hang" else hung
         if not missed:

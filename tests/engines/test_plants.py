@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,5 +68,39 @@ def test_the_sum_says_what_none_of_so_many_bounds_and_leaves_out_what_never_fire
     rows: list[dict[str, Any]] = [scored(plan, output("ready"), [STAMP], 130.0) for _ in range(30)]
     rows.append(scored(plan, output("hung"), [], 130.0))
     text = summed(rows)
-    assert "vllm harmless: 30 starts, called hung 0" in text
+    assert "vllm harmless: 30 starts, called hung 0, ready 30" in text
     assert "0 of 30 wrong: the true rate is below 10 %" in text
+
+
+LAB = """
+import os
+def _stamp(**facts): pass
+def _rank(args, kwargs): return None
+def _fire(fault, args, kwargs): os.write(1, b"fired ")
+"""
+
+
+def process(lab: Path, script: str) -> subprocess.Popen[str]:
+    (lab / "sitecustomize.py").write_text(LAB)
+    path = os.pathsep.join((str(Path(__file__).parent / "inject"), str(lab)))
+    words = [sys.executable, "-c", f"import sitecustomize\nfire = sitecustomize.plants._fire\n{script}"]
+    return subprocess.Popen(words, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, text=True)
+
+
+def test_a_delay_comes_once_and_a_hang_as_often_as_its_function_is_called(tmp_path: Path) -> None:
+    delay, hang = {"at": "a:b", "mode": "lock", "secs": "1"}, {"at": "a:b", "mode": "lock"}
+    calls = "\n".join(f"fire({fault}, (), {{}})" for fault in (delay, delay, hang, hang))
+    with process(tmp_path, calls) as done:
+        assert done.communicate()[0].split() == ["fired"] * 3
+
+
+def test_a_delay_in_vfork_holds_its_process_in_state_d_and_lets_it_go_on(tmp_path: Path) -> None:
+    fault = {"at": "a:b", "mode": "vfork", "secs": "1"}
+    with process(tmp_path, f"fire({fault}, (), {{}})\nprint('went on')") as held:
+        states = set()
+        while held.poll() is None:
+            states.add(Path(f"/proc/{held.pid}/stat").read_text().rpartition(")")[2].split()[0])
+            time.sleep(0.02)
+        assert "D" in states
+        assert held.stdout is not None
+        assert held.stdout.read() == "went on\n"

@@ -1,12 +1,14 @@
-"""Delays that move: what a healthy but slow start does, planted where hanglab plants its faults.
+"""Delays that end: what a healthy but slow start does, planted where hanglab plants its faults.
 
-First on PYTHONPATH, with hanglab's own folder of the same purpose behind it, which does the wrapping. A fault of mode
-"slow" with a key `how` is then done as HOWS says: sleep is silent, the others move all the time.
+First on PYTHONPATH, with hanglab's own folder of the same purpose behind it, which does the wrapping. A delay (a fault with
+`secs`) comes once in a process, however often its function is called, and is done as HOWS says where its key `how`, else
+its mode, is there: vfork is silent, the others move all the time.
 """
 
 import importlib.util
 import math
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -57,7 +59,22 @@ def _compute(end: float) -> None:
                 part(60_000)
 
 
-HOWS = {"memory": _memory, "read": _read, "bar": _bar, "compute": _compute}
+def _vfork(end: float) -> None:
+    """State D: who calls vfork waits for its child's exec, here until somebody opens the child's FIFO.
+
+    hanglab's own, a call of vfork through ctypes, is for hangs alone: a child that ends has run on its parent's stack,
+    and the parent is killed by SIGABRT.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        fifo = str(Path(folder) / "fifo")
+        os.mkfifo(fifo)
+        writer = subprocess.Popen(["sh", "-c", 'sleep "$0"; : >"$1"', str(end - time.monotonic()), fifo])
+        opened = [(os.POSIX_SPAWN_OPEN, 0, fifo, os.O_RDONLY, 0)]
+        os.waitpid(os.posix_spawn("/bin/true", ["true"], {}, file_actions=opened), 0)
+        writer.wait()
+
+
+HOWS = {"memory": _memory, "read": _read, "bar": _bar, "compute": _compute, "vfork": _vfork}
 
 
 def _behind() -> Any:
@@ -76,14 +93,21 @@ def _behind() -> Any:
 plants = _behind()
 if plants is not None:
     _fire = plants._fire
+    had: set[str] = set()
 
     def fire(fault: dict[str, str], args: Any, kwargs: Any) -> None:
         """As hanglab fires a fault; the modes of this file on top."""
-        how = HOWS.get(fault.get("how", ""))
-        if how is None:
+        if "secs" not in fault:
             _fire(fault, args, kwargs)
             return
-        plants._stamp(mode="slow", how=fault["how"], rank=plants._rank(args, kwargs))
-        how(time.monotonic() + float(fault["secs"]))
+        if fault["at"] in had:
+            return
+        had.add(fault["at"])
+        name = fault.get("how", fault["mode"])
+        if name not in HOWS:
+            _fire(fault, args, kwargs)
+            return
+        plants._stamp(mode="slow", how=name, rank=plants._rank(args, kwargs))
+        HOWS[name](time.monotonic() + float(fault["secs"]))
 
     plants._fire = fire
