@@ -53,6 +53,8 @@ except (AttributeError, OSError):
 from hangdoc.agent.main import serve
 sys.exit(serve())
 """
+# The folder comes last: it may hold other packages, too, and the agent wants none of them.
+HERE = "import sys; sys.path.append(sys.argv[1]); from hangdoc.agent.main import serve; sys.exit(serve())"
 UNAVAILABLE = 69  # exit status when there is no Python, or a too old one (EX_UNAVAILABLE)
 GO = b'{"go":1}'  # the message of the shell: the zip may come
 _VERSIONS = "python3 python3.14 python3.13 python3.12 python3.11 python3.10 python3.9 python3.8"
@@ -93,6 +95,12 @@ exec "$p" -I -S -c 'STAGE' SIZE
 def command(python: str, size: int) -> List[str]:
     """The command that starts the agent; the zip's `size` bytes must come first on its stdin."""
     return [python, "-I", "-S", "-c", STAGE, str(size)]
+
+
+def here(python: str, folder: str) -> List[str]:
+    """The command that starts the agent of this machine from the files in `folder`: nothing has to be sent, and its byte
+    code is there."""
+    return [python, "-I", "-S", "-c", HERE, folder]
 
 
 def script(size: int) -> bytes:

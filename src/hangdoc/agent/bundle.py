@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
-import marshal
 import zipfile
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Dict
 
@@ -30,28 +27,13 @@ def sources() -> Dict[str, bytes]:
     return {f"hangdoc/{file.relative_to(package).as_posix()}": file.read_bytes() for file in sorted(files)}
 
 
-def compiled() -> Dict[str, bytes]:
-    """Byte code of the same files for this very Python, taken from its caches where they are good.
-
-    It halves the start of an agent that runs the same Python. The header says "by hash, not to be checked" (PEP 552).
-    """
-    package = Path(__file__).parent.parent
-    header = importlib.util.MAGIC_NUMBER + (1).to_bytes(4, "little") + bytes(8)
-    found = {}
-    for name in sources():
-        loader = SourceFileLoader(name[:-3].replace("/", "."), str(package.parent / name))
-        code = loader.get_code(loader.name)
-        found[name + "c"] = header + marshal.dumps(code)
-    return found
-
-
-def pack(files: Dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+def pack(files: Dict[str, bytes]) -> bytes:
     """A zip of the files, deterministic."""
     target = io.BytesIO()
-    with zipfile.ZipFile(target, "w", method) as archive:
+    with zipfile.ZipFile(target, "w") as archive:
         for name, data in sorted(files.items()):
             info = zipfile.ZipInfo(name, _EPOCH)
-            info.compress_type = method
+            info.compress_type = zipfile.ZIP_DEFLATED
             info.external_attr = 0o644 << 16
             archive.writestr(info, data)
     return target.getvalue()
@@ -60,11 +42,6 @@ def pack(files: Dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
 def build() -> bytes:
     """The zip that is sent to hosts, started by agent/bootstrap.py."""
     return pack(sources())
-
-
-def build_here() -> bytes:
-    """The same for an agent that this very Python runs: with byte code, and not compressed."""
-    return pack({**sources(), **compiled()}, zipfile.ZIP_STORED)
 
 
 def dump() -> bytes:

@@ -11,10 +11,11 @@ import sys
 import time
 from collections import deque
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 
-from ..agent import bootstrap, bundle
+from ..agent import bootstrap
 from ..codec import DecodeError, decode, encode
 from ..model.ask import Ask
 from ..model.sample import Sample
@@ -24,6 +25,7 @@ from .frames import Reader, TooMuch
 _GRACE_S = 3.0  # beyond an ask's own deadline: starting to run, writing and reading the answer
 _START_S = 15.0  # for the first line of the agent; a cold Python on a loaded machine is slow
 _END_S = 2.0  # for the agent to end after its stdin was closed
+_FOLDER = Path(__file__).parents[2]  # where this package is
 _WORDS_LIMIT = 64 << 10  # of its stderr, the last ones
 
 
@@ -37,9 +39,9 @@ class _Line:
 
 
 class CommandChannel:
-    """An agent started by `command`, which gets the zip first and then questions on its stdin."""
+    """An agent started by `command`, which gets the zip first, if there is one, and then questions on its stdin."""
 
-    def __init__(self, host: str, command: list[str], agent: bytes, start_s: float = _START_S) -> None:
+    def __init__(self, host: str, command: list[str], agent: bytes = b"", start_s: float = _START_S) -> None:
         """Start the agent and wait for its hello. Raises ChannelError."""
         self.host = host
         self._words: deque[bytes] = deque()
@@ -186,9 +188,8 @@ class CommandChannel:
 
 
 class LocalChannel(CommandChannel):
-    """The agent on this machine, run by our own Python exactly as on any other host."""
+    """The agent on this machine, run by our own Python from the files that are sent to any other host."""
 
     def __init__(self) -> None:
         """Start it. Raises ChannelError."""
-        agent = bundle.build_here()
-        super().__init__(os.uname().nodename, bootstrap.command(sys.executable, len(agent)), agent)
+        super().__init__(os.uname().nodename, bootstrap.here(sys.executable, str(_FOLDER)))

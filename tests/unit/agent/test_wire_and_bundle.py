@@ -86,11 +86,6 @@ def test_the_bundle_holds_the_agent_and_nothing_else_and_is_the_same_each_time()
     assert "__main__.py" in zipfile.ZipFile(io.BytesIO(bundle.dump())).namelist()
 
 
-def test_byte_code_for_this_python_stands_beside_every_source() -> None:
-    names = zipfile.ZipFile(io.BytesIO(bundle.build_here())).namelist()
-    assert {name + "c" for name in names if name.endswith(".py")} == {name for name in names if name.endswith(".pyc")}
-
-
 def test_the_first_stage_passes_through_a_shell_in_single_quotes() -> None:
     assert "'" not in bootstrap.STAGE
 
