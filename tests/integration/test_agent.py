@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from targets import eventually, running
 
+from hangdoc.agent import isolate
 from hangdoc.agent.isolate import Emit, Hangup, Nursery
 from hangdoc.agent.tick import Ticker
 from hangdoc.codec import convert
@@ -75,6 +76,37 @@ def test_more_tasks_than_run_at_once_all_have_their_turn() -> None:
     assert [outcomes[number].parts for number in range(150)] == [[number] for number in range(150)]
 
 
+def test_one_child_does_task_after_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(isolate, "GROW_S", 20.0)
+    nursery = Nursery()
+    outcomes = nursery.run_all({number: lambda emit: emit(os.getpid()) for number in range(50)}, soon(20))
+    assert nursery.started == len({pid for one in outcomes.values() for pid in one.parts}) == 1
+
+
+@pytest.mark.parametrize("ends", ["blocks", "raises", "dies"])
+def test_a_task_that_does_not_come_back_costs_only_itself(ends: str) -> None:
+    def bad(_: Emit) -> None:
+        if ends == "raises":
+            raise ValueError("two\nlines")
+        if ends == "dies":
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(60)
+
+    def good(emit: Emit) -> None:
+        emit(time.monotonic())
+
+    nursery = Nursery()
+    tasks = {**dict.fromkeys(range(6), bad), **dict.fromkeys(range(6, 300), good)}
+    began = time.monotonic()
+    outcomes = nursery.run_all(tasks, began + 3)
+    assert {one.ended for number, one in outcomes.items() if number >= 6} == {"done"}
+    assert max(one.parts[0] for number, one in outcomes.items() if number >= 6) - began < 2.5
+    reasons = {"blocks": "timed-out", "raises": "failed", "dies": "failed"}
+    details = {"blocks": "", "raises": "ValueError: two lines", "dies": "it ended early"}
+    assert {(one.ended, one.detail) for one in list(outcomes.values())[:6]} == {(reasons[ends], details[ends])}
+    assert eventually(lambda: nursery.abandoned == 0)
+
+
 def test_a_child_holds_nothing_of_its_parent() -> None:
     def look(emit: Emit) -> None:
         links = {}
@@ -88,7 +120,7 @@ def test_a_child_holds_nothing_of_its_parent() -> None:
         assert held.name not in part["links"].values()
     assert part["leader"]
     assert [part["links"][str(number)] for number in (0, 1, 2)] == ["/dev/null"] * 3
-    assert sum(1 for target in part["links"].values() if target.startswith("pipe:")) == 1
+    assert sum(1 for target in part["links"].values() if target.startswith("pipe:")) == 2  # the queue, and its answer
 
 
 def test_children_end_when_the_callers_side_closes() -> None:

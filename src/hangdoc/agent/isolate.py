@@ -1,8 +1,13 @@
-"""Run what may block in disposable children: many at once under one deadline, none waited for.
+"""Run what may block in disposable children, under one deadline, none waited for.
 
-A read of a sick target can block for ever and unkillably. So each such task runs in a forked child that holds nothing
-but its answer pipe, answers in JSON lines as it goes, and is killed at the deadline. A child that cannot be ended is
+A read of a sick target can block for ever and unkillably. So such tasks are done by forked children that hold nothing
+but the queue of tasks and their answer pipe, answer in lines as they go, and are killed at the deadline. One child does
+task after task, for a fork costs more than most of them; as soon as nothing is heard for a moment, more children take
+over what is left in the queue, so that a task that blocks costs nobody but itself. A child that cannot be ended is
 counted; past `ABANDONED_LIMIT` of them the agent goes on with harmless reads only.
+
+What a child writes, one line each: `=NUMBER` takes a task of the queue, `+JSON` is a part of its answer, `!` ends it,
+`!WORDS` ends it with an error, and the child with it: nobody knows in what state that left it.
 """
 
 from __future__ import annotations
@@ -16,14 +21,16 @@ import select
 import signal
 import time
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, Generic, Hashable, List, Literal, Mapping, Optional, Set, TypeVar
+from typing import Any, Callable, Dict, Hashable, List, Literal, Mapping, Optional, Sequence, Set, TypeVar
 
 from ..model.plain import to_plain
 from ..model.words import UnseenReason
 
 ABANDONED_LIMIT = 3
 ANSWER_LIMIT = 32 << 20  # bytes of one child's answers
-AT_ONCE = 64  # children at one time; the others wait for their turn under the same deadline
+AT_ONCE = 64  # children at one time; the other tasks wait for their turn under the same deadline
+GROW_S = 0.025  # without a word of any child for so long, more of them are started
+_QUEUE = 4096  # tasks in one queue: two bytes each, less than any pipe holds
 _REAP_S = 0.2  # how long the end of killed children is looked for
 _PR_SET_PDEATHSIG = 1
 
@@ -52,12 +59,13 @@ class Outcome:
 
 
 @dataclass
-class _Child(Generic[K]):
-    key: K
+class _Child:
     pid: int
     pipe: int
-    buffer: bytearray
-    size: int = 0
+    task: Optional[int] = None  # the number of what it is at
+    took: int = 0  # how many it had
+    size: int = 0  # bytes of this task's answer
+    buffer: bytearray = field(default_factory=bytearray)
 
 
 def _libc() -> Optional[ctypes.CDLL]:
@@ -94,7 +102,7 @@ class Nursery:
     def __init__(self, keep: Set[int] = frozenset(), hangup_fd: Optional[int] = None) -> None:  # type: ignore[assignment]
         self.keep = set(keep)  # descriptors that children need: the zip that the code is imported from
         self.hangup_fd = hangup_fd  # when its other end closes, `run_all` ends with Hangup
-        self.unreaped: Dict[int, Hashable] = {}  # pid -> key of its task
+        self.unreaped: Dict[int, Hashable] = {}  # pid -> key of the task that it was ended in, None between two
         self.started = 0
         self.cpu_s = 0.0
 
@@ -117,40 +125,59 @@ class Nursery:
     def run_all(self, tasks: Mapping[K, Task], deadline: float) -> Dict[K, Outcome]:
         """Run all tasks until `deadline` (CLOCK_MONOTONIC). Every task has an outcome; raises only Hangup."""
         outcomes: Dict[K, Outcome] = {key: Outcome() for key in tasks}
-        waiting = list(reversed(list(tasks.items())))
-        running: Dict[int, _Child[K]] = {}
+        keys = list(tasks)
+        for first in range(0, len(keys), _QUEUE):
+            some = keys[first : first + _QUEUE]
+            self._run(some, [tasks[key] for key in some], [outcomes[key] for key in some], deadline)
+        return outcomes
+
+    def _run(self, keys: Sequence[Hashable], tasks: Sequence[Task], outcomes: Sequence[Outcome], end: float) -> None:
+        try:
+            queue = _filled(len(tasks))
+        except OSError as error:
+            _failed(outcomes, str(error))
+            return
+        running: Dict[int, _Child] = {}
         poller = select.poll()
         if self.hangup_fd is not None:
             poller.register(self.hangup_fd, select.POLLHUP | getattr(select, "POLLRDHUP", 0))
         try:
-            while (waiting or running) and time.monotonic() < deadline:
-                while waiting and len(running) < AT_ONCE:
-                    key, task = waiting.pop()
-                    child = self._start(key, task, outcomes[key])
+            left, more = len(tasks), 1  # tasks in the queue; how many children come when nothing is heard
+            while time.monotonic() < end:
+                for _ in range(min(more, left, AT_ONCE - len(running)) if more > 1 or not running else 0):
+                    child = self._start(tasks, queue, outcomes)
                     if child is not None:
                         running[child.pipe] = child
                         poller.register(child.pipe, select.POLLIN)
-                for number, _ in poller.poll(max(0.0, deadline - time.monotonic()) * 1000):
+                if not running:
+                    return
+                wait = end - time.monotonic()
+                heard = poller.poll(max(0.0, min(wait, GROW_S) if left else wait) * 1000)
+                more = 1 if heard else 2 * more
+                for number, _ in heard:
                     if number not in running:
                         raise Hangup
-                    if not _collect(running[number], outcomes[running[number].key]):
+                    child = running[number]
+                    before, goes_on = child.took, _collect(child, outcomes)
+                    left -= child.took - before
+                    if not goes_on:
                         poller.unregister(number)
-                        self._finish(running.pop(number))
+                        self._finish(running.pop(number), keys)
+                        left = left if child.took else 0  # one that found none says that there is none
         finally:
+            os.close(queue)
             for child in running.values():
-                outcome = outcomes[child.key]
-                _collect(child, outcome)  # what it still had to say
-                if outcome.ended != "done":
-                    outcome.ended = "timed-out"
-                self._finish(child)
+                _collect(child, outcomes)  # what it still had to say
+                if child.task is not None:
+                    outcomes[child.task].ended, outcomes[child.task].detail = "timed-out", ""
+                self._finish(child, keys)
             self._reap(_REAP_S)
-        return outcomes
 
-    def _start(self, key: K, task: Task, outcome: Outcome) -> Optional[_Child[K]]:
+    def _start(self, tasks: Sequence[Task], queue: int, outcomes: Sequence[Outcome]) -> Optional[_Child]:
         try:
             reading, writing = os.pipe2(os.O_CLOEXEC)
         except OSError as error:
-            outcome.ended, outcome.detail = "failed", str(error)
+            _failed(outcomes, str(error))
             return None
         parent = os.getpid()
         try:
@@ -158,21 +185,20 @@ class Nursery:
         except OSError as error:
             os.close(reading)
             os.close(writing)
-            outcome.ended, outcome.detail = "failed", f"fork: {error}"
+            _failed(outcomes, f"fork: {error}")
             return None
         if pid == 0:
-            _child(task, writing, self.keep | {writing}, parent)
+            _child(tasks, queue, writing, self.keep, parent)
         os.close(writing)
         os.set_blocking(reading, False)
         self.started += 1
-        outcome.ended, outcome.detail = "failed", "it ended early"  # until it says that it is done
-        return _Child(key, pid, reading, bytearray())
+        return _Child(pid, reading)
 
-    def _finish(self, child: _Child[Any]) -> None:
+    def _finish(self, child: _Child, keys: Sequence[Hashable]) -> None:
         os.close(child.pipe)
         with contextlib.suppress(OSError):
             os.kill(child.pid, signal.SIGKILL)  # our own child, not yet reaped: the number cannot be another's
-        self.unreaped[child.pid] = child.key
+        self.unreaped[child.pid] = None if child.task is None else keys[child.task]
 
     def _reap(self, patience_s: float = 0.0) -> None:
         until = time.monotonic() + patience_s
@@ -191,7 +217,24 @@ class Nursery:
             time.sleep(0.001)
 
 
-def _collect(child: _Child[Any], outcome: Outcome) -> bool:
+def _filled(count: int) -> int:
+    """The reading end of a pipe with the numbers of all tasks in it, which ends after them.
+
+    A read of two bytes gives one number to one child: reads of one pipe exclude each other (pipe(7), "I/O on pipes").
+    """
+    reading, writing = os.pipe2(os.O_CLOEXEC)
+    os.write(writing, b"".join(number.to_bytes(2, "little") for number in range(count)))
+    os.close(writing)
+    return reading
+
+
+def _failed(outcomes: Sequence[Outcome], detail: str) -> None:
+    for one in outcomes:
+        if one.ended == "skipped":
+            one.ended, one.detail = "failed", detail
+
+
+def _collect(child: _Child, outcomes: Sequence[Outcome]) -> bool:
     """Take what a child has written. False when it has ended, or wrote too much."""
     while True:
         try:
@@ -201,42 +244,60 @@ def _collect(child: _Child[Any], outcome: Outcome) -> bool:
         if not raw:
             return False
         child.size += len(raw)
-        if child.size > ANSWER_LIMIT:
-            outcome.ended, outcome.detail = "failed", f"more than {ANSWER_LIMIT} bytes of answer"
-            return False
         child.buffer += raw
-        if b"\n" not in raw:  # splitting a line of megabytes again for each piece of it would take seconds
-            continue
-        *lines, rest = child.buffer.split(b"\n")
-        child.buffer = bytearray(rest)
-        for line in lines:
-            part = json.loads(bytes(line))
-            if isinstance(part, dict) and "!" in part:  # the child's own last word
-                outcome.ended, outcome.detail = part["!"], part.get("detail", "")
-            else:
-                outcome.parts.append(part)
+        if b"\n" in raw:  # splitting a line of megabytes again for each piece of it would take seconds
+            *lines, rest = child.buffer.split(b"\n")
+            child.buffer = bytearray(rest)
+            for line in lines:
+                _take(child, bytes(line), outcomes)
+        if child.size > ANSWER_LIMIT:
+            if child.task is not None:
+                outcomes[child.task].detail = f"more than {ANSWER_LIMIT} bytes of answer"
+                child.task = None
+            return False
 
 
-def _child(task: Task, writing: int, keep: Set[int], parent: int) -> None:
+def _take(child: _Child, line: bytes, outcomes: Sequence[Outcome]) -> None:
+    """One line of a child."""
+    kind, rest = line[:1], line[1:]
+    if kind == b"=":
+        child.task, child.took, child.size = int(rest), child.took + 1, 0
+        outcomes[child.task].ended, outcomes[child.task].detail = "failed", "it ended early"  # until it says otherwise
+    elif child.task is not None:
+        outcome = outcomes[child.task]
+        if kind == b"+":
+            outcome.parts.append(json.loads(rest))
+        else:
+            outcome.ended, outcome.detail = ("failed", rest.decode()) if rest else ("done", "")
+            child.task = None
+
+
+def _child(tasks: Sequence[Task], queue: int, writing: int, keep: Set[int], parent: int) -> None:
     """The life of a child; never returns."""
     status = 1
     try:
         gc.disable()
-        seal(keep)
+        seal(keep | {queue, writing})
         if os.getppid() != parent:
             os._exit(1)  # the parent died before PDEATHSIG was set
 
-        def send(value: Any) -> None:
-            data = json.dumps(value, separators=(",", ":"), allow_nan=False).encode() + b"\n"
-            view = memoryview(data)
+        def send(kind: bytes, words: str = "") -> None:
+            view = memoryview(kind + words.encode(errors="replace") + b"\n")
             while view:
                 view = view[os.write(writing, view) :]
 
-        try:
-            task(lambda value: send(to_plain(value)))
-            send({"!": "done"})
-            status = 0
-        except BaseException as error:  # whatever it is, the parent has to hear of it
-            send({"!": "failed", "detail": f"{type(error).__name__}: {error}"[:500]})
+        def emit(value: Any) -> None:
+            send(b"+", json.dumps(to_plain(value), separators=(",", ":"), allow_nan=False))
+
+        for number in iter(lambda: os.read(queue, 2), b""):
+            place = int.from_bytes(number, "little")
+            send(b"=", str(place))
+            try:
+                tasks[place](emit)
+            except BaseException as error:  # whatever it is, the parent has to hear of it
+                send(b"!", " ".join(f"{type(error).__name__}: {error}"[:500].split()))
+                raise
+            send(b"!")
+        status = 0
     finally:
         os._exit(status)

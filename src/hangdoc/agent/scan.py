@@ -1,12 +1,7 @@
-"""Every process of the host with its command line, which is how a launch is found when nobody named one.
-
-Command lines are read by few children, each for a number of processes. One that gets stuck costs its own process; the
-others of its share are then read by a child each.
-"""
+"""Every process of the host with its command line, which is how a launch is found when nobody named one."""
 
 from __future__ import annotations
 
-import time
 from typing import Any, Dict, List, Set
 
 from ..model.plain import to_plain
@@ -14,15 +9,11 @@ from ..model.sample import Process, Unseen
 from ..probes import processes
 from .isolate import Emit, Nursery, Task
 
-_SHARE = 64  # processes for one child
-_FIRST_ROUND = 0.5  # of the time that is left
 
-
-def _reader(root: str, share: List[Process]) -> Task:
+def _reader(root: str, process: Process) -> Task:
     def task(emit: Emit) -> None:
-        for process in share:
-            unseen: List[Unseen] = []
-            emit({"process": processes.words(root, process, unseen), "pid": process.pid, "unseen": unseen})
+        unseen: List[Unseen] = []
+        emit({"process": processes.words(root, process, unseen), "unseen": unseen})
 
     return task
 
@@ -36,24 +27,20 @@ def scan(nursery: Nursery, root: str, known: Set[int], deadline: float, unseen: 
         return found
     todo = [one for one in listed.values() if one.state not in "ZX"]
     refused: Dict[str, int] = {}
-    now = time.monotonic()
-    for size, end in ((_SHARE, now + (deadline - now) * _FIRST_ROUND), (1, deadline)):
-        shares = [todo[place : place + size] for place in range(0, len(todo), size)]
-        tasks: Dict[int, Task] = {number: _reader(root, share) for number, share in enumerate(shares)}
-        answered: Set[int] = set()
-        for outcome in nursery.run_all(tasks, end).values() if tasks else ():
-            for part in outcome.parts:
-                answered.add(part["pid"])
-                if part["process"] is None:
-                    found.pop(part["pid"], None)
-                else:
-                    found[part["pid"]] = part["process"]
-                for one in part["unseen"]:
-                    refused[one["reason"]] = refused.get(one["reason"], 0) + 1
-        todo = [one for one in todo if one.pid not in answered]
-    unseen.extend(
-        to_plain(Unseen("scan", "timed-out", f"command line of {one.comm} did not answer", one.pid)) for one in todo
-    )
+    outcomes = nursery.run_all({one.pid: _reader(root, one) for one in todo}, deadline)
+    for process in todo:
+        outcome = outcomes[process.pid]
+        if not outcome.parts:
+            said = f"command line of {process.comm} did not answer"
+            unseen.append(to_plain(Unseen("scan", "timed-out", said, process.pid)))
+            continue
+        (part,) = outcome.parts
+        if part["process"] is None:
+            found.pop(process.pid, None)
+        else:
+            found[process.pid] = part["process"]
+        for one in part["unseen"]:
+            refused[one["reason"]] = refused.get(one["reason"], 0) + 1
     detail = "names or folders of processes that belong to others"
     unseen.extend(
         {"probe": "scan", "reason": reason, "detail": f"{refused[reason]} {detail}"}
