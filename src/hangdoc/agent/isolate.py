@@ -29,7 +29,7 @@ from ..model.words import UnseenReason
 ABANDONED_LIMIT = 3
 ANSWER_LIMIT = 32 << 20  # bytes of one child's answers
 AT_ONCE = 64  # children at one time; the other tasks wait for their turn under the same deadline
-GROW_S = 0.025  # without a word of any child for so long, more of them are started
+GROW_S = 0.05  # without a word of any child for so long, more of them are started
 _QUEUE = 4096  # tasks in one queue: two bytes each, less than any pipe holds
 _REAP_S = 0.2  # how long the end of killed children is looked for
 _PR_SET_PDEATHSIG = 1

@@ -11,19 +11,18 @@ from typing import Any, Dict, List, Tuple
 
 _FIELDS: Dict[type, List[Tuple[str, Any]]] = {}
 _NOTHING = object()
+_AS_IT_IS = frozenset((int, float, bool, type(None)))
 
 
-def _fields(kind: type) -> List[Tuple[str, Any]]:
-    known = _FIELDS.get(kind)
-    if known is None:
-        known = []
-        for one in fields(kind):
-            default = one.default
-            if default is MISSING:
-                default = _NOTHING if one.default_factory is MISSING else one.default_factory()
-            known.append((one.name, default))
-        _FIELDS[kind] = known
-    return known
+def _fields(kind: type) -> None:
+    """Take note of the names and defaults of a dataclass."""
+    known: List[Tuple[str, Any]] = []
+    for one in fields(kind):
+        default = one.default
+        if default is MISSING:
+            default = _NOTHING if one.default_factory is MISSING else one.default_factory()
+        known.append((one.name, default))
+    _FIELDS[kind] = known
 
 
 def to_plain(value: Any) -> Any:
@@ -32,15 +31,26 @@ def to_plain(value: Any) -> Any:
     A name that is not UTF-8 (os.listdir gives such bytes as lone surrogates) becomes `\\udcNN`, for strict readers of
     JSON refuse the whole document otherwise.
     """
+    kind = type(value)
+    if kind in _AS_IT_IS:
+        return value
+    known = _FIELDS.get(kind)
+    if known is not None:
+        plain = {}
+        for name, default in known:
+            one = getattr(value, name)
+            if one != default:
+                plain[name] = one if type(one) in _AS_IT_IS else to_plain(one)
+        return plain
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode("utf-8")
-    if value is None or isinstance(value, (int, float)):
+    if isinstance(value, (int, float)):
         return value
     if isinstance(value, dict):
         return {to_plain(str(key)): to_plain(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
         return [to_plain(one) for one in value]
     if is_dataclass(value):
-        pairs = ((name, getattr(value, name), default) for name, default in _fields(type(value)))
-        return {name: to_plain(one) for name, one, default in pairs if one != default}
+        _fields(kind)
+        return to_plain(value)
     raise TypeError(f"{type(value).__name__} has no JSON form")

@@ -102,7 +102,8 @@ def fill(root: str, process: Process, unseen: List[Unseen]) -> Optional[Process]
     return None if known is None else words(root, known, unseen)
 
 
-SPACES = ("pid_ns", "net_ns", "mnt_ns")
+NAMESPACES = ("pid_ns", "net_ns", "mnt_ns")
+SPACES = (*NAMESPACES, "cgroup")
 
 
 def state(
@@ -110,7 +111,8 @@ def state(
 ) -> Optional[Process]:
     """The part of `fill` that never blocks: stat, status, io, cgroup, namespaces, exit code.
 
-    `spaces` are the namespaces as read before: they hardly ever change, and reading them takes most of the time.
+    `spaces` are the namespaces and the control group as read before: they hardly ever change, and reading them takes
+    most of the time.
     """
     try:
         with Folder(root, pid) as folder:
@@ -141,11 +143,11 @@ def _counters(
             found["exit_code"] = stat.exit_code
         else:
             unseen.append(Unseen("processes", "denied", "exit_code reads 0 without permission", pid))
+    if spaces is not None:
+        return {**found, **spaces}
     try:
         found["cgroup"] = cgroups.label(cgroups.paths(text(folder.read("cgroup"))))
-        if spaces is not None:
-            found.update(spaces)
-        for field in () if zombie or spaces is not None else SPACES:
+        for field in () if zombie else NAMESPACES:
             found[field] = int(folder.link(f"ns/{field[:3]}").split("[")[1].rstrip("]"))
     except OSError as error:
         say(unseen, "processes", error, "namespaces", pid)

@@ -129,8 +129,8 @@ def parse_stat(raw: bytes) -> Stat:
 def parse_status(raw: bytes) -> Dict[str, str]:
     """The lines `Name:\\tvalue` of `status` (and of `io`, `fdinfo`, which look alike)."""
     fields = {}
-    for line in raw.split(b"\n"):
-        name, colon, value = line.partition(b":")
+    for line in text(raw).split("\n"):
+        name, colon, value = line.partition(":")
         if colon:
-            fields[text(name)] = text(value.strip())
+            fields[name] = value.strip()
     return fields
