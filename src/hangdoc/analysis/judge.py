@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from ..model.words import Certainty, Phase, Verdict
+from ..model.words import Certainty, Mechanism, Phase, Verdict
 from . import compare, floors, nodes, quantiles
 from .crash import first_to_end, oom
 from .links import Edge
@@ -73,7 +73,7 @@ def _judge(view: View, needed: Sequence[Picture], edges: Sequence[Edge], *, ende
     missing = _missing(view, behind) or nodes.may_be_elsewhere(view, behind)
     if missing:
         return replace(found, missing=missing)
-    watched = min(view.history.window, behind.quiet_s, compare.since_phase(view))
+    watched = min(view.history.window, behind.quiet_s, _its_turn_s(view, behind))
     if watched < floors.STILL_S:
         why = (
             f"nothing of {who} and no phase of the start moved for {watched:.0f} s, which is too short to call it still"
@@ -98,6 +98,13 @@ def _judge(view: View, needed: Sequence[Picture], edges: Sequence[Edge], *, ende
     ]
     result = _because(view, "hung" if hung else "suspect", "likely" if hung else "hint", culprits, reasons)
     return replace(result, behind=behind)
+
+
+def _its_turn_s(view: View, behind: Picture) -> float:
+    """Seconds for which it has not waited for the others: since the launch's last new phase, or in one wait that leads
+    out of the launch."""
+    outside = behind.since_s if behind.mechanism in _OUTSIDE and not behind.victim else None
+    return max(compare.since_phase(view), outside or 0.0)
 
 
 def _said(one: Picture) -> str:
@@ -185,6 +192,8 @@ def furthest_behind(view: View, needed: Sequence[Picture], edges: Sequence[Edge]
     return min(waiting, key=lambda one: (-depth(one.member), *stillness(one), place(one)))
 
 
+# Not what may be a wait for another member that nobody can name: pipes, queues, events, sleeps that look again.
+_OUTSIDE: tuple[Mechanism, ...] = ("socket-connect", "socket-recv", "file-lock", "fifo-open", "terminal-read")
 _EVERYBODYS: tuple[Phase, ...] = ("import", "warmup", "ready")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from time import gmtime, strftime
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -101,3 +102,25 @@ def test_a_definite_fact_waits_for_no_silence() -> None:
     world = begun(0.0)
     world.bend(TP1, state="T", thread=replace(waiting(TP1), state="T"))
     assert "hung" in verdicts(world, [0.0] * 5, moves_for=0, seconds=9)
+
+
+HTTP = (("HTTPResponse._read_status", "/usr/lib/python3.11/http/client.py"), HOOK, *INIT)
+QUEUE = (("Queue.get", "/usr/lib/python3.11/multiprocessing/queues.py"), HOOK, *INIT)
+
+
+@pytest.mark.parametrize(
+    ("frames", "since", "verdict"), [(HTTP, 0, "suspect"), (HTTP, 8, "undecided"), (QUEUE, 0, "undecided")]
+)
+def test_one_wait_that_leads_out_of_the_launch_was_for_nobodys_sake(frames: Any, since: int, verdict: str) -> None:
+    """A further phase of the others, four seconds ago, does not excuse it. The near misses: another wait since then, and one
+    that may be for another member."""
+    world, diagnosis = begun(0.0), Diagnosis(ROOT)
+    for second in range(20):
+        sp = 1 if second >= since else 2
+        world.bend(
+            TP1, frames, thread=waiting(TP1, syscall=202 if frames is QUEUE else 45, args=(12, 0, 0, 0, 0, 0), sp=sp)
+        )
+        at = strftime("%Y-%m-%d %H:%M:%S", gmtime(WALL + second))
+        new = f"[{at} TP0] Load weight end. type=LlamaForCausalLM, dtype=torch.bfloat16\n" if second == 15 else ""
+        diagnosis.add(world.sample(float(second), new))
+    assert diagnosis.judgement().verdict == verdict
