@@ -8,7 +8,6 @@ from ..rules import load
 from ..rules.form import BadCause
 from ..rules.known import Known
 from . import exits, screen
-from .readable import unread
 
 
 def catalogue_of(folders: list[str]) -> load.Catalogue:
@@ -24,8 +23,11 @@ def catalogue_of(folders: list[str]) -> load.Catalogue:
         found, problems = load.with_own(paths)
     except BadCause as error:
         raise exits.Stop(str(error), "hangdoc causes check FILE says more", exits.USAGE) from None
-    shipped = {one.id for one in load.shipped()}
-    problems += [f"{one.id}: {what}" for one in found.causes if one.id not in shipped for what in unread(one)]
+    own = found.causes[len(load.shipped()) :]
+    if own:
+        from .readable import unread  # it asks the probes, which need not be here to look
+
+        problems += [f"{one.id}: {what}" for one in own for what in unread(one)]
     for problem in problems:
         screen.note(f"hangdoc: a cause of your own: {problem}")
     return found

@@ -11,14 +11,12 @@ from pathlib import Path
 import typer
 
 from ..analysis.diagnosis import Reasons
-from ..hosts.channel import ChannelError
-from ..hosts.fleet import RETRY_S
+from ..hosts.channel import RETRY_S, ChannelError
 from ..model.report import Report
 from ..model.watching import Event, Moment
 from ..session import target
 from ..session.child import CannotStart, Child, default_log
 from ..session.comparing import Baselines
-from ..session.ending import end_launch
 from ..session.look import Options
 from ..session.outlets import Notifier, Textfile, run_with_report
 from ..session.watch import Watch, WatchOptions
@@ -277,6 +275,8 @@ class _Session:
         if self.on_hang is OnHang.kill:
             if self.child is not None:
                 self.child.end()
+            from ..session.ending import end_launch
+
             left = end_launch(watch.diagnosis.launch)
             if left:
                 screen.note(f"hangdoc: still there after SIGKILL: {', '.join(map(str, left))}")

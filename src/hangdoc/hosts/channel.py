@@ -10,6 +10,8 @@ from ..model.ask import Ask
 from ..model.sample import Sample
 from ..model.words import UnseenReason
 
+RETRY_S = 10.0  # between two attempts to reach lost hosts again
+
 
 class ChannelError(Exception):
     """The host could not be reached, or its agent ended. `last_words` is what the other side said last."""

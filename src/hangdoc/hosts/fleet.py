@@ -13,7 +13,6 @@ from .channel import ChannelError, Lost, Reach
 from .move import Shift
 from .union import lost_place, union
 
-RETRY_S = 10.0  # between two attempts to reach lost hosts again
 SCAN_S = 5.0  # between two looks for a launch on a host that has no member so far
 _NOBODY = (0,)  # no process has this number; an empty tuple would mean everybody
 _PINGS = 2  # questions that only ask for the clocks
