@@ -7,9 +7,10 @@ first line that carries a time. Standard library only and Python 3.8.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Dict, Optional, Tuple
 
+from .frozen import dataclass
 from .words import Phase, Role
 
 BASELINE_SCHEMA = "hangdoc.baseline/1"

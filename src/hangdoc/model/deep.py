@@ -5,8 +5,10 @@ Standard library only and Python 3.8: this module travels to the hosts that are 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Dict, Optional, Tuple
+
+from .frozen import dataclass
 
 PAUSING = frozenset(("native", "strace"))  # probes that attach a tool
 

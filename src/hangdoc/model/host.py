@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Dict, Optional, Tuple
+
+from .frozen import dataclass
 
 
 @dataclass(frozen=True)

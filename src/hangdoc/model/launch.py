@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import dataclasses
+from dataclasses import field
 from typing import Dict, Optional, Tuple
 
+from .frozen import dataclass
 from .places import own
 from .words import NEVER_NEEDED, Role
 
 
-@dataclass(frozen=True, order=True)
+@dataclasses.dataclass(frozen=True, order=True)
 class Rank:
     """Place of a worker or scheduler. `None` where that dimension was not seen; `world` is the global rank."""
 

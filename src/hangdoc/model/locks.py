@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Optional, Tuple
+
+from .frozen import dataclass
 
 
 @dataclass(frozen=True)

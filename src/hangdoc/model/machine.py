@@ -7,8 +7,9 @@ Python 3.8.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Dict, Optional, Tuple
+
+from .frozen import dataclass
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,10 @@ Python 3.8.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Dict, Optional, Tuple
+
+from .frozen import dataclass
 
 
 @dataclass(frozen=True)

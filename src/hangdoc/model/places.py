@@ -7,9 +7,9 @@ Standard library only and Python 3.8.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Optional, Sequence
 
+from .frozen import dataclass
 from .words import UnseenReason
 
 _PID_BITS = 22

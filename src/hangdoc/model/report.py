@@ -5,9 +5,10 @@ Times are seconds unless the name says otherwise, sizes are bytes. Standard libr
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Dict, List, Optional
 
+from .frozen import dataclass
 from .words import Certainty, LogVia, Mechanism, Phase, ProgressClass, Role, UnseenReason, Verdict, Via
 
 REPORT_SCHEMA = "hangdoc.report/1"

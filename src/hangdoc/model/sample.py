@@ -8,12 +8,13 @@ Standard library only and Python 3.8: this module travels to the hosts that are 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Dict, List, Optional, Tuple
 
 from .deep import DeepStep as DeepStep  # noqa: PLC0414 - the names belong to a sample, too
 from .deep import Glance as Glance  # noqa: PLC0414
 from .deep import Trace as Trace  # noqa: PLC0414
+from .frozen import dataclass
 from .host import Cgroup as Cgroup  # noqa: PLC0414
 from .host import HostFacts as HostFacts  # noqa: PLC0414
 from .host import KernelLine as KernelLine  # noqa: PLC0414

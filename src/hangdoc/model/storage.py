@@ -7,8 +7,9 @@ system that holds the file tells them. Standard library only and Python 3.8.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Optional, Tuple
+
+from .frozen import dataclass
 
 # Roles of places where compilers keep what they made.
 COMPILED = frozenset((

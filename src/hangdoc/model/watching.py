@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Dict, List, Literal, Optional
 
+from .frozen import dataclass
 from .report import Report
 from .words import Phase
 
