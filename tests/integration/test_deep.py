@@ -11,7 +11,7 @@ from pathlib import Path
 from attaching import ARCH, ask, child, needs_compiler, needs_pyspy, needs_strace
 from process_of import state, until
 
-from hangdoc.agent import deep, guardian, wire
+from hangdoc.agent import guardian, tick, wire
 from hangdoc.analysis import closer
 from hangdoc.demo.stage import Stage
 from hangdoc.model.plain import to_plain
@@ -103,7 +103,7 @@ def test_strace_says_what_a_loop_does_and_what_it_cost() -> None:
     (step,) = fields["deep"]
     assert 1.5 < step["wall_s"] < 3.5
     assert 0 < step["paused_ms"] <= 1000 * step["wall_s"]
-    assert deep.paused_ms(fields) == {str(process.pid): step["paused_ms"]}
+    assert tick.paused_ms(fields) == {str(process.pid): step["paused_ms"]}
     calls = fields["trace"]["calls"]
     assert any(one["name"] == "write" and one["size"] == 8 and "eventfd" in one["target"] for one in calls)
 

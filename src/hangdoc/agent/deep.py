@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ..model.ask import Ask
 from ..model.plain import to_plain
@@ -38,14 +38,6 @@ def look(
         for pid in alive:
             fields.setdefault("deep", []).extend(_run(nursery, root, [(probe, pid)], ask, plain, deadline, unseen))
     return fields
-
-
-def paused_ms(fields: Mapping[str, Any]) -> Dict[str, float]:
-    """Milliseconds by process, summed over the steps of a sample."""
-    found: Dict[str, float] = {}
-    for step in fields.get("deep", ()):
-        found[str(step["pid"])] = round(found.get(str(step["pid"]), 0.0) + step["paused_ms"], 1)
-    return found
 
 
 def _run(

@@ -13,8 +13,8 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Set, Tuple
 from ..model.ask import Ask
 from ..model.plain import to_plain
 from ..model.sample import Process, Unseen
-from ..probes import PROBES, processes
-from . import deep, surroundings
+from ..probes import DEEP, PROBES, processes
+from . import surroundings
 from .deaths import Deaths
 from .isolate import Nursery, Outcome, Task
 from .look import STEPS, Look, merge, missed
@@ -77,7 +77,7 @@ class Ticker:
             sample.update(surroundings.look(self.nursery, self.root, ask, plain, set(members), end, unseen))
             if "logs" in ask.probes:
                 self.outputs.read(mine, sample.get("logs", []), began)
-            sample.update(deep.look(self.nursery, self.root, ask, plain, end, unseen))
+            sample.update(self.closer(ask, plain, end, unseen))
         sample["processes"] = {str(pid): one for pid, one in sorted(plain.items())}
         sample["unseen"] = unseen
         sample["ended"] = self.deaths.take()
@@ -88,9 +88,17 @@ class Ticker:
             "cpu_s": round(time.process_time() - cpu + self.nursery.cpu_s - spent, 4),
             "children": self.nursery.started - children,
             "abandoned": abandoned,
-            "paused_ms": deep.paused_ms(sample),
+            "paused_ms": paused_ms(sample),
         }
         return sample
+
+    def closer(self, ask: Ask, plain: Dict[int, Dict[str, Any]], deadline: float, unseen: List[Any]) -> Dict[str, Any]:
+        """What `glance`, `native` and `strace` say, where they are asked for."""
+        if not set(DEEP) & set(ask.probes):
+            return {}
+        from . import deep  # noqa: PLC0415 - seldom wanted
+
+        return deep.look(self.nursery, self.root, ask, plain, deadline, unseen)
 
     def members(self, ask: Ask, unseen: List[Any]) -> Dict[int, Process]:
         """The asked processes and their descendants, without the agent itself."""
@@ -229,6 +237,14 @@ class Ticker:
                 self.undecoded.add(identity)
             self.tables[identity] = one["threads"]
         self.undecoded &= alive
+
+
+def paused_ms(fields: Mapping[str, Any]) -> Dict[str, float]:
+    """Milliseconds by process, summed over the steps of a sample."""
+    found: Dict[str, float] = {}
+    for step in fields.get("deep", ()):
+        found[str(step["pid"])] = round(found.get(str(step["pid"]), 0.0) + step["paused_ms"], 1)
+    return found
 
 
 def _cheap(steps: List[str], look: Look) -> bool:

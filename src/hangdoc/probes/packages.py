@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import glob
-import hashlib
 import os
 import posixpath
 import re
@@ -211,4 +210,6 @@ def _sha256(path: str) -> str:
         data = stream.read(HASH_LIMIT + 1)
     if len(data) > HASH_LIMIT:
         raise OSError(0, f"larger than {HASH_LIMIT} bytes")
+    import hashlib  # noqa: PLC0415 - seldom wanted, and it loads a library
+
     return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
