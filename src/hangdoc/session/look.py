@@ -86,11 +86,8 @@ class Look:
             pause = 0.3 if self._id == 1 else 1.0
             time.sleep(max(0.05, min(pause - (time.monotonic() - tick), end - time.monotonic())))
         self.last_questions()
-        judgement = self.diagnosis.judgement(ended=True)
-        open_ = [judgement.behind] if judgement.verdict == "undecided" and judgement.behind else []
-        loops = [one.member.pid for one in (*judgement.culprits, *open_) if one.mechanism in LOOPS]
-        if loops and started + self.options.timeout_s - time.monotonic() > _GLANCE_S:
-            self.closer("glance", tuple(loops[:_GLANCED]), _GLANCE_S)
+        if started + self.options.timeout_s - time.monotonic() > _GLANCE_S:
+            self.glance()
 
     def closer(self, probe: str, pids: tuple[int, ...], deadline_s: float) -> None:
         """Look at a few members by `glance`, `native` or `strace`; the last two pause them."""
@@ -98,6 +95,14 @@ class Look:
         # without `processes`: that members are missing from this sample does not mean that they are gone
         question = Ask(self._id, (probe,), pids=pids, deep_pids=pids, pyspy=self._pyspy, deadline_s=deadline_s)
         self._keep(self.channel.ask(question))
+
+    def glance(self) -> None:
+        """Many quick looks at what the loops of the culprits do."""
+        judgement = self.diagnosis.judgement(ended=True)
+        open_ = [judgement.behind] if judgement.verdict == "undecided" and judgement.behind else []
+        loops = [one.member.pid for one in (*judgement.culprits, *open_) if one.mechanism in LOOPS]
+        if loops:
+            self.closer("glance", tuple(loops[:_GLANCED]), _GLANCE_S)
 
     def _settled(self, judgement: Judgement) -> bool:
         if judgement.verdict in ("crashed", "ready"):

@@ -90,13 +90,14 @@ class Watch:
         return replace(self.diagnosis.report(__version__, ended=False, causes=causes), retracted=self.retracted)
 
     def closing(self) -> Report:
-        """The last report: asks what only matters at the end: what those do who were looked at seldom, which files on stuck
-        stacks were changed, and OOM counters."""
+        """The last report: asks what only matters at the end: what those do who were looked at seldom, what loops do, which
+        files on stuck stacks were changed, and OOM counters."""
         if self.judgement.verdict == "hung":
             unseen = self._unseen()
             if unseen and self.options.look.stacks:
                 self.look.ask(("threads", "stacks"), _DEADLINE_S, (), unseen, unseen)
             self.look.last_questions()
+            self.look.glance()
         elif self.judgement.verdict == "crashed":
             # Nobody is left whose descriptors would lead to the log.
             known = tuple(

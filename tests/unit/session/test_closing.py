@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from time import gmtime, strftime
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from hangdoc.rules.known import Known
 from hangdoc.session.look import Options
 from hangdoc.session.watch import Watch, WatchOptions
 
-from ..analysis.world import LOAD, ROOT, TP0, TP1, World, waiting
+from ..analysis.world import BOOT, HOOK, LOAD, ROOT, TP0, TP1, WALL, World, waiting
 
 
 class Answers:
@@ -26,10 +27,13 @@ class Answers:
 
     def __init__(self) -> None:
         self.world, self.at = World(), 0
+        self.glanced: list[tuple[int, ...]] = []
 
     def ask(self, ask: Ask) -> Sample:
         """What the agent would tell: a rank that loads for ten seconds, and then waits for itself."""
         self.at += 1
+        if "glance" in ask.probes:
+            self.glanced.append(ask.deep_pids)
         self.world.bend(ROOT, thread=waiting(ROOT, pc=self.at, slices=self.at))
         if self.at < 10:
             self.world.bend(TP1, LOAD, rss=(self.at << 23) + (1 << 30), thread=waiting(TP1, slices=self.at))
@@ -67,9 +71,8 @@ class Counted:
         return self.known.rows(*args)
 
 
-def watched(*, stacks: bool, reasons: Counted | None = None) -> Watch:
-    """A watch of a rank that waits for itself, until that is certain."""
-    answers = Answers()
+def watched(answers: Answers, *, stacks: bool = True, reasons: Counted | None = None) -> Watch:
+    """A watch of it until it is called hung."""
     first = told(answers.world.sample(0.0), Ask(0, ("scan",)))
     (launch,) = launches.find(first, load.profiles())
     watch = Watch(answers, launch, first, WatchOptions(Options(stacks=stacks, reasons=reasons), timeout_s=5.0))
@@ -81,7 +84,7 @@ def watched(*, stacks: bool, reasons: Counted | None = None) -> Watch:
 
 
 def test_a_victim_that_was_looked_at_seldom_is_looked_at_once_more() -> None:
-    watch = watched(stacks=True)
+    watch = watched(Answers())
     before = {one.pid: one.mechanism for one in watch.report().ranks}
     after = {one.pid: one.mechanism for one in watch.closing().ranks}
     assert (before[ROOT], after[ROOT]) == ("unknown", "pipe-read")
@@ -91,12 +94,42 @@ def test_a_victim_that_was_looked_at_seldom_is_looked_at_once_more() -> None:
 @pytest.mark.parametrize("gone", [ROOT, TP0])
 def test_without_stacks_nobody_is(gone: int) -> None:
     """The near miss: `--stacks none` holds to the end."""
-    assert {one.pid: one.mechanism for one in watched(stacks=False).closing().ranks}[gone] == "unknown"
+    assert {one.pid: one.mechanism for one in watched(Answers(), stacks=False).closing().ranks}[gone] == "unknown"
 
 
 def test_causes_are_weighed_for_a_report_that_somebody_gets() -> None:
     reasons = Counted()
-    watch = watched(stacks=True, reasons=reasons)
+    watch = watched(Answers(), reasons=reasons)
     assert reasons.times == 0
     assert [one.id for one in watch.closing().causes] == ["mutex-held-by-itself"]
     assert reasons.times == 1
+
+
+class Asleep(Answers):
+    """A rank that wakes and sleeps again in one place, in a phase that began long ago."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        at = strftime("%Y-%m-%d %H:%M:%S", gmtime(WALL - 3600))
+        self.world.log, self.world.mtime = f"[{at} TP1] Load weight begin. avail mem=1.5 GB\n", WALL - 3600
+        for pid in self.world.processes:
+            self.world.bend(pid, start=BOOT - 3700)
+
+    def ask(self, ask: Ask) -> Sample:
+        """What the agent would tell."""
+        sample = super().ask(ask)
+        thread = waiting(TP1, syscall=230, args=(1, 0, 7, 0, 0, 0), slices=self.at)
+        self.world.bend(TP1, (HOOK, *LOAD), rss=1 << 30, thread=thread)
+        return replace(told(self.world.sample(float(self.at)), ask), logs=sample.logs)
+
+
+def test_what_a_loop_does_is_looked_at_closely_once_it_is_called_a_hang() -> None:
+    """As `diagnose` does. The near miss: nobody looks closely at one that waits for a mutex."""
+    answers = Asleep()
+    watch = watched(answers)
+    assert watch.judgement.culprits[0].mechanism == "sleep-loop"
+    watch.closing()
+    assert answers.glanced == [(TP1,)]
+    other = Answers()
+    watched(other).closing()
+    assert not other.glanced
