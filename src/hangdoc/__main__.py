@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 from . import __version__
@@ -15,6 +16,9 @@ def main() -> int:
         except OSError as error:  # as `screen.write` has it
             return 0 if isinstance(error, BrokenPipeError) else 74
         return 0
+    gc.set_threshold(
+        20_000
+    )  # what imports define is no garbage: to look for some after every 700 objects is a tenth of a start
     try:
         from .cli.app import run  # noqa: PLC0415 - typer and rich cost 100 ms and more
 
