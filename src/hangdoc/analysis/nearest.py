@@ -92,19 +92,11 @@ def hold(baseline: Baseline, now: Configuration, profile: Profile) -> Beside:
     return Beside(baseline, tuple(found), _scale(then, now), _ratio(then, now), max(1.0, ranks_then / ranks))
 
 
-def nearest(candidates: Iterable[Baseline], now: Configuration, profile: Profile) -> list[Beside]:
-    """Baselines of this engine, nearest first; recorded ones before published ones, more runs before fewer."""
-    held = [hold(one, now, profile) for one in candidates if one.configuration.engine == now.engine]
-    return sorted(
-        held,
-        key=lambda one: (
-            not one.comparable,
-            one.distance,
-            one.baseline.provenance.kind != "recorded",
-            -len(one.baseline.runs),
-            one.baseline.name,
-        ),
-    )
+def order(held: Beside) -> tuple[object, ...]:
+    """By this the nearest comes first; a recorded one before a published one, more runs before fewer."""
+    baseline = held.baseline
+    kind = baseline.provenance.kind
+    return not held.comparable, held.distance, kind != "recorded", -len(baseline.runs), baseline.name
 
 
 def _identity(then: Configuration, now: Configuration) -> Iterable[Difference]:

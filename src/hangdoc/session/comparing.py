@@ -35,10 +35,11 @@ class Baselines:
             return
         now = configuration(diagnosis.history, launch, diagnosis.version(), diagnosis.logbook)
         if self._last is None or self._last[0] != now:
-            self._last = (now, *self._choose(now))
+            self._last = (now, *self.choose(now))
         _, diagnosis.beside, diagnosis.unmatched = self._last
 
-    def _choose(self, now: Configuration) -> tuple[Beside | None, str]:
+    def choose(self, now: Configuration) -> tuple[Beside | None, str]:
+        """The nearest good starts for a configuration; where there are none, why."""
         profile = load.profiles()[now.engine]
         if self._named is not None:
             return nearest.hold(self._named, now, profile), ""
@@ -46,14 +47,13 @@ class Baselines:
             for head, whole in store.heads():
                 self._heads.setdefault(head.configuration.engine, []).append((head, whole))
         heads = self._heads.get(now.engine, [])
-        found = nearest.nearest([head for head, _ in heads], now, profile)
-        if not found:
+        held = [(nearest.hold(head, now, profile), whole) for head, whole in heads]
+        if not held:
             return None, f"no good start of {profile.name} is on record"
-        best = found[0]
+        best, whole = min(held, key=lambda one: nearest.order(one[0]))
         if not best.comparable:
             why = next(one.words for one in best.differences if one.apart)
             return None, f"no recorded start matches; the nearest, {best.baseline.name}: {why}"
-        whole = next(whole for head, whole in heads if head is best.baseline)
         try:
             return nearest.hold(whole(), now, profile), ""
         except store.BaselineError as error:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from hangdoc.analysis.diagnosis import Diagnosis
-from hangdoc.analysis.nearest import Beside, hold, nearest
+from hangdoc.analysis.nearest import Beside, hold, order
 from hangdoc.baselines import store
 from hangdoc.engines.load import profiles
 from hangdoc.model.baseline import Baseline, BaselineLine, Configuration, Hardware, PhaseTimes, RoleCount, Run
@@ -152,7 +152,8 @@ def test_the_nearest_is_chosen_and_differences_are_told_with_what_they_mean() ->
     eager = good(50.0, name="eager", configuration=replace(HERE, args={**HERE.args, "disable-cuda-graph": ""}))
     other = good(50.0, name="other", configuration=replace(HERE, model="n"))
     same = good(50.0, name="same")
-    assert [one.baseline.name for one in nearest([other, eager, same], HERE, SGLANG)] == ["same", "eager", "other"]
+    held = sorted((hold(one, HERE, SGLANG) for one in (other, eager, same)), key=order)
+    assert [one.baseline.name for one in held] == ["same", "eager", "other"]
     words = [one.words for one in hold(eager, HERE, SGLANG).differences]
     assert any("graph-capture is only here, by the arguments: expect a longer start" in one for one in words)
 
