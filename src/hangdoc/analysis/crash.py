@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..engines import lines
 from ..model import report as r
 from ..model.launch import Member
 from ..model.places import own
@@ -54,8 +55,8 @@ def ended_at(view: View, pid: int) -> float | None:
 def first_to_end(view: View, dead: Sequence[Picture]) -> list[Picture]:
     """Of the members that ended, the one that ended first: the others are its cascade.
 
-    When they ended all at once, a launcher has cleared up: then the one that wrote the first traceback is meant. Without
-    instants to compare, everyone that a signal ended, else everyone.
+    When they ended all at once, a launcher has cleared up: then the one that wrote the first traceback is meant, unless that
+    is about another one. Without instants to compare, everyone that a signal ended, else everyone.
     """
     timed = sorted(
         ((at, one) for one in dead if (at := ended_at(view, one.member.pid)) is not None), key=lambda pair: pair[0]
@@ -65,7 +66,9 @@ def first_to_end(view: View, dead: Sequence[Picture]) -> list[Picture]:
         return killed or list(dead)
     together = [one for at, one in timed if at - timed[0][0] <= _TOGETHER_S]
     if len(together) > 1:
-        wrote = writer_of_traceback(view.logbook, view.launch)
+        first = view.logbook.traceback
+        echo = first is not None and lines.is_echo(first.exception, view.profile)
+        wrote = None if echo else writer_of_traceback(view.logbook, view.launch)
         named = [one for _, one in timed if wrote is not None and one.member.pid == wrote.pid]
         below = [one for one in together if one.member.pid != view.launch.root]
         # Who clears up asks with SIGTERM first: an end of another kind was not asked for.

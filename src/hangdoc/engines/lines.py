@@ -6,6 +6,7 @@ Written for 100,000 lines a second: one automaton holds all patterns of an engin
 from __future__ import annotations
 
 import calendar
+import functools
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -231,6 +232,16 @@ def is_chatter(line: str, profile: Profile) -> bool:
 def is_fatal(line: str, profile: Profile) -> bool:
     """Whether a line announces the end."""
     return reader(profile).is_fatal(line)
+
+
+@functools.lru_cache(maxsize=8)
+def _patterns(texts: tuple[str, ...]) -> PatternSet:
+    return PatternSet(texts)
+
+
+def is_echo(exception: str, profile: Profile) -> bool:
+    """Whether an exception only tells that somebody else failed or ended."""
+    return bool(_patterns(profile.echoes).hits(exception))
 
 
 def _traceback(lines: Sequence[str], start: int, who: Writer, find: Reader) -> Traceback:

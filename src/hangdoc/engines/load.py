@@ -33,6 +33,7 @@ class Common(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     wrappers: tuple[str, ...]
     chatter: tuple[str, ...]
     fatal: tuple[str, ...]
+    echoes: tuple[str, ...]
     libraries: tuple[str, ...]  # import names of packages whose inner frames explain nothing and hide nothing
 
 
@@ -80,6 +81,7 @@ def _with_common(profile: Profile) -> Profile:
         wrappers=profile.wrappers + shared.wrappers,
         chatter=profile.chatter + shared.chatter,
         fatal=profile.fatal + shared.fatal,
+        echoes=profile.echoes + shared.echoes,
     )
 
 

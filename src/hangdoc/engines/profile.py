@@ -111,6 +111,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     aliases: dict[str, str] = {}  # argument aliases: "tp" -> "tensor-parallel-size"
     chatter: tuple[str, ...] = ()  # lines that only say "still waiting"
     fatal: tuple[str, ...] = ()  # lines that announce the end
+    echoes: tuple[str, ...] = ()  # exceptions of one that is well about another that failed or ended
     cold: tuple[str, ...] = ()  # lines that tell of something compiled that a cache did not have
     warm: tuple[str, ...] = ()  # lines that tell of something taken from a cache of compiled things
     child_roles: dict[str, Role] = {}  # regex on command line of untitled descendants -> role

@@ -82,6 +82,20 @@ def test_when_all_end_at_once_the_writer_of_the_first_traceback_is_named() -> No
     assert [line.rank for line in crash.last_lines if line.role == "scheduler"] == ["TP0", "TP1"]
 
 
+@pytest.mark.parametrize(
+    "exception",
+    [
+        "ValueError: TP rank 1 could finish the model loading, but there are other ranks that didn't finish loading.",
+        "RuntimeError: [/pytorch/third_party/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:2077",
+    ],
+)
+def test_a_traceback_about_another_one_does_not_name_its_writer(exception: str) -> None:
+    """A rank was killed, and its launcher ended the others within an eighth of a second (seen in a real SGLang)."""
+    trace = TRACE.replace("ValueError: no such dtype", exception)
+    culprits, _ = _dead({TP0: (2.40, 9), DETOK: (2.48, 9), ROOT: (2.52, 9), TP1: (2.53, 9)}, trace)
+    assert culprits == [TP0]
+
+
 def test_a_lone_death_weighs_more_than_a_traceback_that_follows() -> None:
     culprits, _ = _dead({TP0: (2.1, 11), TP1: (2.9, 9), DETOK: (2.9, 9), ROOT: (2.9, 9)}, TRACE)
     assert culprits == [TP0]

@@ -88,7 +88,7 @@ def test_no_frame_rule_is_written_twice(profile: Profile) -> None:
 
 @pytest.mark.parametrize("profile", KNOWN, ids=lambda one: one.engine)
 def test_every_other_pattern_compiles(profile: Profile) -> None:
-    for text in (*profile.roots, *profile.chatter, *profile.fatal, *profile.child_roles):
+    for text in (*profile.roots, *profile.chatter, *profile.fatal, *profile.echoes, *profile.child_roles):
         pattern(text)
 
 
