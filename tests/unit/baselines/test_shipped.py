@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,10 @@ from hangdoc.shipped import FOLDERS
 RECORDED = [path for path in sorted(FOLDERS["baselines"].glob("*.yaml")) if len(store.read(path).runs) > 1]
 
 
-def test_there_are_recorded_starts_of_both_engines_cold_and_warm() -> None:
-    found = {(one.configuration.engine, one.configuration.caches) for one in map(store.read, RECORDED)}
-    assert found >= {(engine, caches) for engine in ("vllm", "sglang") for caches in ("warm", "cold")}
+def test_there_are_three_recorded_starts_of_both_engines_cold_and_warm_with_one_rank_and_two() -> None:
+    of = [one.configuration for one in map(store.read, RECORDED) if len(one.runs) >= 3]
+    found = {(one.engine, one.caches, one.args.get("tensor-parallel-size", "1")) for one in of}
+    assert found >= set(itertools.product(("vllm", "sglang"), ("warm", "cold"), ("1", "2")))
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
