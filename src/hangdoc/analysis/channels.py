@@ -72,7 +72,11 @@ def paced(view: View) -> list[tuple[Pace, ProgressRow]]:
         limit = _limit(view, view.history.tracks.get(member.pid)) if member else ""
         bars = [_of_files(one, view, stored) for one in written.paces.values() if one.total > one.done]
         found += [(one, _row(one, member.label if member else "", limit, now)) for one in bars]
-    found += [(load.pace, _row(load.pace, member.label, limit, now)) for load, member, limit in reads]
+    counted = max((sum(bar.sizes[: max(0, bar.done - _AHEAD)]) for bar, _ in found), default=0)
+    for load, member, limit in reads:
+        # Less than the bar has counted: the page cache gave a part that no counter tells of.
+        pace = load.pace if load.pace.done >= counted else _without_pace(load.pace)
+        found.append((pace, _row(pace, member.label, limit, now)))
     fetched = view.loads.download
     if fetched.done and fetched.points:
         found.append((fetched, _row(fetched, "", "", now)))
@@ -91,8 +95,12 @@ def _of_files(bar: Pace, view: View, stored: Sequence[Loading]) -> Pace:
     ahead, counted = bar.done + _AHEAD, sum(sizes[: bar.done + _AHEAD])
     late = any(one.pace.done > (counted or ahead * one.pace.total / bar.total) > 0 for one in stored)
     if late or (bar.label.startswith(_AT_ONCE) and not all(one.whole for one in stored)):
-        return replace(bar, points=deque(list(bar.points)[-1:]))
+        bar = _without_pace(bar)
     return replace(bar, sizes=sizes)
+
+
+def _without_pace(pace: Pace) -> Pace:
+    return replace(pace, points=deque(list(pace.points)[-1:]))
 
 
 def _row(pace: Pace, who: str, limit: str, now: float) -> ProgressRow:

@@ -103,6 +103,16 @@ def test_a_loader_of_several_files_at_once_is_not_believed_when_nobody_saw_it_be
     assert (shards.eta_s is not None) == known
 
 
+def test_bytes_of_which_the_page_cache_gave_a_part_tell_no_time() -> None:
+    """Seen with SGLang 0.5.23: 8 of 21 shards were counted and a fifth of the bytes, so 78 s were told where 30 were left."""
+    progress, summary = loaded(0.5, ahead=-4)
+    (shards,) = rows(progress, "Multi-thread")
+    assert shards.done == 14
+    assert shards.eta_s == pytest.approx(30.0, abs=5.0)
+    assert {one.eta_s for one in rows(progress, "weights read")} == {None}
+    assert "Multi-thread loading shards: 14 of 20" in summary
+
+
 def test_a_real_load_from_a_slow_disk_by_two_ranks() -> None:
     """The counters and the bar of SGLang 0.5.23: each second from a fifth to four fifths. By its bar alone half way through the
     load, when 1 of 21 shards was counted, 230 s were left."""
