@@ -117,10 +117,12 @@ def thread_place(thread: Thread) -> tuple[object, ...]:
     return (thread.syscall, thread.sp, thread.pc, *first)
 
 
+_EMPTY = {one.name: one.default for one in fields(Process) if one.name not in _IDENTITY}
+
+
 def merge(old: Process, new: Process) -> Process:
     """The newer process, with the facts of the older one where the newer look did not ask for them."""
-    empty = {one.name: one.default for one in fields(Process) if one.name not in _IDENTITY}
-    kept = {name: getattr(old, name) for name, default in empty.items() if getattr(new, name) == default}
+    kept = {name: getattr(old, name) for name, default in _EMPTY.items() if getattr(new, name) == default}
     if old.fds and new.fds and set(new.fds) <= {1, 2}:  # a look at its outputs alone, which tells less of each
         changed = {n: one for n, one in new.fds.items() if not _same_file(old.fds.get(n), one)}
         kept["fds"] = {**old.fds, **changed} if changed else old.fds
