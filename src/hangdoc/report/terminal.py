@@ -102,7 +102,7 @@ def _screen(report: Report, *, verbose: bool) -> Iterator[Row]:
     )
     yield from _listed("Clocks", [Text(" · ".join(clocks(report)))] if clocks(report) else [], 1, verbose=verbose)
     yield from _listed("Why", [text(f"- {reason}") for reason in report.reasons], _REASONS, verbose=verbose)
-    yield from _listed("Compared", _compared(report), 2, verbose=verbose)
+    yield from _listed("Compared", _compared(report), 3, verbose=verbose)
     if report.crash is not None:
         yield from crash.rows(report.crash, verbose=verbose)
     yield from _causes(report, verbose=verbose)
@@ -195,7 +195,7 @@ def _compared(report: Report) -> list[Text]:
     lines = [text(f"{beside.name} ({plural(beside.runs, 'good start')}): {fact}") for fact in beside.facts[:1]]
     if beside.overdue_line and (beside.overdue_by_s or 0) > 0:
         lines.append(text(f"overdue for {duration(beside.overdue_by_s or 0)}: {beside.overdue_line}", 240))
-    return lines + [text(fact) for fact in (*beside.facts[1:], *beside.distance)]
+    return lines + [text(fact) for fact in (*beside.distance, *beside.facts[1:])]
 
 
 def _weight(kind: str) -> str:
