@@ -96,7 +96,7 @@ def _of_files(bar: Pace, view: View, stored: Sequence[Loading]) -> Pace:
     late = any(one.pace.done > (counted or ahead * one.pace.total / bar.total) > 0 for one in stored)
     if late or (bar.label.startswith(_AT_ONCE) and not all(one.whole for one in stored)):
         bar = _without_pace(bar)
-    return replace(bar, sizes=sizes)
+    return replace(bar, sizes=sizes, at_once=bar.label.startswith(_AT_ONCE))
 
 
 def _without_pace(pace: Pace) -> Pace:

@@ -6,6 +6,7 @@ tells as much as one that was watched.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import deque
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ _POINTS = 64
 _STEPS = 8  # the last steps tell the pace of now
 _SPREAD = 20.0  # steps that differ by so much tell of no pace
 _PATIENCE = 4.0  # a step that takes so many times as long as the longest one before says nothing about the rest
+_BURSTY, _BURSTY_S = 5.0, 3.0  # times by which the longest step exceeds the shortest one, and how long it is, of bursts
+_OVER = 0.2  # part of the time between two bursts after whose beginning one is over
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -42,6 +45,7 @@ class Pace:
     unit: str = ""
     at: float | None = None  # wall clock at which it last went on
     points: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=_POINTS))  # seconds, done
+    at_once: bool = False  # several steps are under way at once, and come in bursts
     sizes: tuple[int, ...] = ()  # of each step, where they are known: of shards the last one is often much smaller
 
     def add(self, seconds: float, done: int, total: int, at: float | None) -> None:
@@ -68,17 +72,37 @@ class Pace:
         """
         if len(self.points) < 2 or self.at is None or self.done >= self.total:
             return None
+        since = max(0.0, now - self.at)
+        gaps = [b[0] - a[0] for a, b in pairwise(self.points)]
+        if self.at_once and max(gaps) > max(_BURSTY * min(gaps), _BURSTY_S):
+            return self._in_bursts(since)
+        return self._steadily(since)
+
+    def _steadily(self, since: float) -> Left | None:
         points, rest = self._by_size()
         pairs = list(pairwise(points))
         steps = sorted((b[0] - a[0]) / (b[1] - a[1]) for a, b in pairs)
         longest = max(b[0] - a[0] for a, b in pairs)
-        spent, since = points[-1][0] - points[0][0], max(0.0, now - self.at)
+        spent = points[-1][0] - points[0][0]
         if spent <= 0 or since > _PATIENCE * max(longest, 1.0):
             return None
         low, high = (rest * quantiles.quantile(steps, share) for share in (0.1, 0.9))
         if high > _SPREAD * max(low, 1.0):
             return None
         likely = rest * spent / (points[-1][1] - points[0][1])
+        return Left(*(max(0.0, one - since) for one in (likely, min(low, likely), max(high, likely))))
+
+    def _in_bursts(self, since: float) -> Left | None:
+        """By what came in each burst so far, once the last one is over; every burst takes as long as those before."""
+        pairs = list(pairwise(self.points))
+        longest = max(b[0] - a[0] for a, b in pairs)
+        begun = [b for a, b in pairs if b[0] - a[0] > longest / 2]
+        since += self.points[-1][0] - begun[-1][0]  # from the beginning of the last burst
+        if not _OVER * longest < since <= _PATIENCE * max(longest, 1.0):
+            return None
+        took = (begun[-1][0] - self.points[0][0]) / len(begun)
+        bursts = (self.total - self.done) / ((self.done - self.points[0][1]) / len(begun))
+        likely, low, high = math.ceil(bursts) * took, bursts * took, math.ceil(bursts) * longest
         return Left(*(max(0.0, one - since) for one in (likely, min(low, likely), max(high, likely))))
 
     def _by_size(self) -> tuple[list[tuple[float, int]], int]:

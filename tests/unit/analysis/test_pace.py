@@ -162,3 +162,27 @@ def test_a_bar_that_is_drawn_again_where_it_is_has_not_gone_on() -> None:
     left = pace.left(1013.0)
     assert left is not None
     assert left.likely == pytest.approx(27.0)
+
+
+@given(st.integers(2, 16), st.floats(10.0, 60.0), st.integers(2, 6), st.floats(0.3, 0.9))
+def test_steps_that_are_under_way_at_once_come_in_bursts(at_once: int, took: float, bursts: int, when: float) -> None:
+    """As shards that several threads read, each at its own pace: none is counted, then all of them."""
+    total = at_once * bursts - 1  # the last burst is not full
+    pace = Pace(at_once=True)
+    pace.add(0.0, 0, total, 1000.0)
+    seen = bursts // 2
+    for burst in range(1, seen + 1):
+        for number in range(at_once):
+            seconds = burst * took + 0.01 * number
+            pace.add(seconds, at_once * (burst - 1) + number + 1, total, 1000.0 + seconds)
+    truly_left = took * (bursts - seen - when)
+    left = pace.left(1000.0 + took * (seen + when))
+    assert left is not None
+    assert left.likely == pytest.approx(truly_left, rel=0.25, abs=0.1 * took)
+
+
+def test_a_burst_that_has_just_begun_tells_no_time() -> None:
+    pace = Pace(at_once=True)
+    for number, seconds in enumerate((0.0, 20.0, 20.0, 20.0)):
+        pace.add(seconds, number, 24, 1000.0 + seconds)
+    assert pace.left(1021.0) is None
