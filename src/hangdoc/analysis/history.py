@@ -124,7 +124,7 @@ class History:
             self.sockets = sample.sockets
             self.sockets_read = bool(sample.sockets) or all(one.probe != "sockets" for one in sample.unseen)
         if "fds" in sample.probes:
-            self.file_locks, self.rings = sample.file_locks, sample.rings
+            self._shared(sample)
         if sample.storage is not None:
             self.storage = replace(self.storage, **{k: v for k, v in vars(sample.storage).items() if v is not None})
             arrivals.mark(self.tracks, self.storage, sample)
@@ -136,6 +136,16 @@ class History:
         self._answers(sample)
         self.last = sample
         self._forget(sample.mono)
+
+    def _shared(self, sample: Sample) -> None:
+        """What several processes have open. A look at some of them says nothing about what only others have."""
+        looked = {pid for pid, one in sample.processes.items() if set(one.fds or ()) - {1, 2}}
+        locks = [one for one in self.file_locks if (of := {*one.holders, *one.waiters}) and not of & looked]
+        rings = [one for one in self.rings if one.pids and not looked & set(one.pids)]
+        told = {(one.device, one.inode) for one in sample.file_locks}
+        names = {one.name for one in sample.rings}
+        self.file_locks = [*sample.file_locks, *(one for one in locks if (one.device, one.inode) not in told)]
+        self.rings = [*sample.rings, *(one for one in rings if one.name not in names)]
 
     def _reached(self, sample: Sample) -> set[int]:
         """Take note of the hosts. Returns the places of those that the sample tells nothing about."""
@@ -273,7 +283,7 @@ class History:
                 if known.place != place:
                     known.place, known.in_place_since, known.deadlines = place, since, set()
                 if known.slices != thread.slices or thread.slices is None:
-                    known.slices, known.not_run_since = thread.slices, at
+                    known.slices, known.not_run_since = thread.slices, since
             if thread.deadline is not None and len(known.deadlines) < _DEADLINES:
                 known.deadlines.add(round(thread.deadline, 2))
         for tid in set(track.threads) - set(threads):

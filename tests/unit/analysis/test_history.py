@@ -12,7 +12,7 @@ from hangdoc.analysis import floors
 from hangdoc.analysis.history import History
 from hangdoc.analysis.tracks import Tick, merge, moved_channels
 from hangdoc.model.launch import Launch, Member
-from hangdoc.model.sample import Fd, Io, Process, Sample, Stack, Thread
+from hangdoc.model.sample import Fd, FileLock, Io, Process, Ring, Sample, Stack, Thread
 
 MEMBER = Member(100, 5.0, "scheduler", title="sglang::scheduler_TP0")
 LAUNCH = Launch("box", 100, "sglang", {100: MEMBER})
@@ -82,6 +82,31 @@ def test_outputs_alone_do_not_hide_what_was_seen_of_them_before() -> None:
     assert again.fds == old.fds
     other = Fd(1, "file", "/log", 8)
     assert merge(old, replace(BASE, fds={1: other})).fds == {1: other, 5: old.fds[5]}  # type: ignore[index]
+
+
+def test_a_look_at_some_descriptors_keeps_what_only_others_have_open() -> None:
+    """A watch reads those of whoever comes to rest: the lock that another member waits for is as it was (seen in a real vLLM)."""
+    lock = FileLock(7, "fe:00", "FLOCK", "WRITE", "0 EOF", "/cache/x.lock", (999,), (100,), 999)
+    ring = Ring("psm_1", "vllm", 10, 1, (10,), (100, 101))
+    fds = {1: Fd(1, "pipe", "pipe:[1]", 1), 5: Fd(5, "file", "/cache/x.lock", 7)}
+    waits = replace(sample(1, replace(BASE, fds=fds), "fds"), file_locks=[lock], rings=[ring])
+    history = folded(waits, sample(2, replace(BASE, fds={1: fds[1]}), "fds"), sample(3, BASE, "fds"))
+    assert (history.file_locks, history.rings) == ([lock], [ring])
+    history.add(sample(4, replace(BASE, fds=fds), "fds"), LAUNCH)
+    assert (history.file_locks, history.rings) == ([], [])
+    mine = replace(lock, holders=(100,), waiters=())
+    history.add(replace(sample(5, replace(BASE, fds=fds), "fds"), file_locks=[mine]), LAUNCH)
+    history.add(replace(sample(6, BASE, "fds"), file_locks=[lock]), LAUNCH)
+    assert history.file_locks == [lock]
+
+
+def test_who_fell_asleep_between_two_looks_has_not_run_since() -> None:
+    """The look that first sees another place is later than the sleep, which the switches tell: one sleep is no loop."""
+    at_work = replace(blocked(slices=3), switches=3)
+    ticks = [sample(at, replace(BASE, switches=9), "processes") for at in (2, 3)]
+    asleep = [sample(at, replace(blocked(pc=9, slices=9), switches=9)) for at in (4, 5, 6)]
+    known = folded(sample(1, at_work), *ticks, *asleep).tracks[100].threads[100]
+    assert (known.in_place_since, known.not_run_since) == (2, 2)
 
 
 def test_another_call_is_another_place() -> None:
