@@ -158,7 +158,8 @@ def _of_member(view: View, one: Picture) -> Iterator[ProgressRow]:
     for channel in one.channels:
         if channel != "cpu":
             yield ProgressRow(f"{channel} of {name}", "work" if channel in WORK else "progress", moved=True)
-    woken = _woken(track, start) if one.moving is False else 0
+    halted = one.mechanism in ("stopped", "frozen")  # what ran did so before
+    woken = _woken(track, start) if one.moving is False and not halted else 0
     if woken:
         words = f"{woken} of {len(track.threads)} threads woke and went back to the same wait"
         yield ProgressRow(f"wake-ups of {name}", "idling", moved=True, detail=words)

@@ -196,6 +196,19 @@ def test_threads_that_wake_for_nothing_are_idling() -> None:
     assert report.verdict == "suspect"
 
 
+def test_what_is_stopped_wakes_no_more() -> None:
+    """Its threads ran before, which the look after the signal still sees."""
+    world = World()
+
+    def move(world: World, second: int) -> None:
+        others = {5000 + n: waiting(5000 + n, slices=min(second, 4)) for n in range(3)}
+        world.bend(TP1, thread=waiting(TP1), others=others, state="S" if second < 3 else "T")
+
+    report = look(world, 12, move).report("0")
+    assert report.culprits[0].mechanism == "stopped"
+    assert not any(one.channel.startswith("wake-ups of scheduler TP1") for one in report.progress)
+
+
 def test_cpu_time_in_one_place_is_idling_that_moves() -> None:
     world = World()
     world.bend(TP1, (HOOK, *INIT))
