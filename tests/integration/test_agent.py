@@ -9,13 +9,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from targets import eventually, running
 
-from hangdoc.agent import isolate
+from hangdoc.agent import isolate, resting
 from hangdoc.agent.isolate import Emit, Hangup, Nursery
 from hangdoc.agent.tick import Ticker
 from hangdoc.codec import convert
@@ -280,6 +281,39 @@ def test_a_look_at_file_systems_that_got_stuck_is_not_tried_again_while_its_chil
             sleeper.kill()
             sleeper.wait()
         assert answer(ticker, ask).storage is not None
+
+
+def test_helpers_that_spend_no_time_are_not_read_each_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    state = processes.state
+
+    def counted(root: str, pid: int, *more: Any) -> Any:
+        read.append(pid)
+        return state(root, pid, *more)
+
+    monkeypatch.setattr(processes, "state", counted)
+    with running(["sh", "-c", "sleep 300 & (while :; do :; done) & echo ready; wait"]) as (pid, _):
+        ticker, ask = Ticker(), Ask(1, ("processes",), pids=(pid,), needed=(pid,))
+
+        def named() -> dict[str, int] | None:
+            names = {one.comm: one.pid for one in answer(ticker, ask).processes.values() if one.pid != pid}
+            return names if "sleep" in names and len(names) == 2 else None
+
+        asleep = eventually(named)["sleep"]
+        (busy,) = {one for one in answer(ticker, ask).processes if one not in (pid, asleep)}
+        read.clear()
+        for _ in range(3):
+            time.sleep(0.1)
+            sample = answer(ticker, ask)
+        assert (read.count(pid), read.count(asleep)) == (3, 0)
+        assert busy in read
+        assert sample.processes[asleep].num_threads == 1
+        answer(ticker, replace(ask, needed=None))
+        assert asleep in read
+        monkeypatch.setattr(resting, "ANEW_S", 0.0)
+        read.clear()
+        answer(ticker, ask)
+        assert asleep in read
 
 
 def test_a_tick_follows_descendants_and_takes_over_threads_that_did_not_run() -> None:

@@ -19,6 +19,7 @@ from .deaths import Deaths
 from .isolate import Nursery, Outcome, Task
 from .look import STEPS, Look, merge, missed
 from .outputs import Outputs
+from .resting import Resting
 from .scan import scan
 
 _FIRST_SHARE = 0.4  # of the deadline for the processes themselves; sockets, logs, stacks and health have the rest
@@ -43,6 +44,7 @@ class Ticker:
         self.shared: Dict[Identity, List[str]] = {}  # read only when a thread has news; it seldom changes
         self.deaths = Deaths(root)
         self.outputs = Outputs()
+        self.resting = Resting(root)
         self.spaces: Dict[Identity, Dict[str, Any]] = {}  # namespaces, good as long as the words
         self.words: Dict[Identity, Tuple[str, float, Dict[str, Any]]] = {}  # comm, good until, fields of step "words"
 
@@ -149,6 +151,7 @@ class Ticker:
         now, harmless = time.monotonic(), self.nursery.harmless_only
         looks: Dict[int, Look] = {}
         asked: Dict[int, List[str]] = {}
+        rest: Dict[int, Dict[str, Any]] = {}
         for pid, process in members.items():
             identity = (pid, process.start)
             steps = self.steps(ask, process)
@@ -157,6 +160,11 @@ class Ticker:
             if comm == process.comm and until > now and "packages" not in steps:
                 spaces = self.spaces.get(identity)
                 steps = [step for step in steps if step != "words"]
+            if steps == ["state"] and ask.needed is not None and pid not in ask.needed:
+                known = self.resting.plain(identity, now)
+                if known is not None:
+                    rest[pid] = known
+                    continue
             stuck = [step for step in steps if self.blocked.get((identity, step), 0.0) > now]
             for step in stuck:
                 detail = f"{step} did not answer before; tried again every {_RETRY_S:.0f} s"
@@ -168,14 +176,16 @@ class Ticker:
             undecoded = "waits" in asked[pid] and identity in self.undecoded
             previous = {} if undecoded else self.tables.get(identity, {})
             looks[pid] = Look(self.root, process, asked[pid], previous, ask.check_files, standard, spaces)
-        outcomes = {pid: _here(looks.pop(pid)) for pid in members if _cheap(asked[pid], looks[pid])}
+        outcomes = {pid: _here(looks.pop(pid)) for pid in list(looks) if _cheap(asked[pid], looks[pid])}
         outcomes.update(self.nursery.run_all(looks, deadline))
-        plain = {}
-        for pid, process in members.items():
+        plain = rest
+        for pid, outcome in outcomes.items():
+            process = members[pid]
             said: List[Any] = []
-            built = self.put_together(process, asked[pid], outcomes[pid], said)
+            built = self.put_together(process, asked[pid], outcome, said)
             if built is not None:
                 plain[pid] = built
+                self.resting.keep((pid, process.start), built)
             if built is not None or pid in ask.pids:  # that a helper of a member has ended is nothing unseen
                 unseen.extend(said)
         self.keep_tables(plain, members, asked)
@@ -218,6 +228,7 @@ class Ticker:
         self.tables = {identity: table for identity, table in self.tables.items() if identity in alive}
         self.shared = {identity: one for identity, one in self.shared.items() if identity in alive}
         self.words = {identity: one for identity, one in self.words.items() if identity in alive}
+        self.resting.forget_all_but(alive)
         self.spaces = {identity: one for identity, one in self.spaces.items() if identity in alive}
         self.blocked = {key: until for key, until in self.blocked.items() if key[0] in alive}
         for pid, one in plain.items():

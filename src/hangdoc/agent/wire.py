@@ -38,7 +38,7 @@ def ask(plain: Any) -> Ask:
         values["health"] = [HealthAsk(**_known(HealthAsk, one)) for one in values.get("health", [])]
         values["log_offsets"] = {str(path): int(offset) for path, offset in values.get("log_offsets", {}).items()}
         values["deadline_s"] = float(values.get("deadline_s", Ask.deadline_s))
-        for name in ("pids", "stack_pids", "thread_pids", "wait_pids", "deep_pids"):
+        for name in ("pids", "needed", "stack_pids", "thread_pids", "wait_pids", "deep_pids"):
             if values.get(name) is not None:
                 values[name] = tuple(int(one) for one in values[name])
     except (TypeError, AttributeError) as error:

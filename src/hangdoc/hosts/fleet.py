@@ -178,6 +178,7 @@ def ask_of(ask: Ask, place: int, hosts: tuple[str, ...]) -> Ask:
         stack_pids=some(ask.stack_pids),
         thread_pids=some(ask.thread_pids),
         deep_pids=mine(ask.deep_pids),
+        needed=None if ask.needed is None else mine(ask.needed),
         wait_pids=None if ask.wait_pids is None else mine(ask.wait_pids),
         logs=tuple(path for at, path in logs if at == place),
         log_offsets={path: offset for (at, path), offset in offsets if at == place},

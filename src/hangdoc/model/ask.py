@@ -24,6 +24,7 @@ class Ask:
     id: int
     probes: Tuple[str, ...]  # names of hangdoc.probes.PROBES
     pids: Tuple[int, ...] = ()  # members known so far; their descendants are always added
+    needed: Optional[Tuple[int, ...]] = None  # who is read anew each time; of others, who spent CPU time; None = all
     stack_pids: Tuple[int, ...] = ()  # members whose Python stacks are wanted; empty = all members
     thread_pids: Tuple[int, ...] = ()  # members whose threads, fds are wanted; empty = all members
     wait_pids: Optional[Tuple[int, ...]] = None  # of `thread_pids`, whose blocked calls are decoded; None = all of them

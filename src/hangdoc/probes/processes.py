@@ -33,6 +33,15 @@ def stat_of(root: str, pid: int) -> Optional[Stat]:
         return None
 
 
+def raw_stat(root: str, pid: int) -> Optional[bytes]:
+    """`stat` of a process as it is, which never blocks; None when it is gone."""
+    try:
+        with Folder(root, pid) as folder:
+            return folder.read("stat")
+    except OSError:
+        return None
+
+
 def list_all(root: str = "/proc") -> Dict[int, Process]:
     """Every process by pid from `stat` and `status` alone, which never block (docs/safety.md)."""
     found = {}

@@ -137,8 +137,10 @@ class Look:
         thread_pids: tuple[int, ...] = (),
         stack_pids: tuple[int, ...] | None = None,
         wait_pids: tuple[int, ...] | None = None,
+        needed: tuple[int, ...] | None = None,
     ) -> None:
-        """Ask one question about the launch and take the answer in. `stack_pids`: None is every needed member that lives."""
+        """Ask one question about the launch and take the answer in. `stack_pids`: None is every needed member that lives;
+        `needed`: of all others, only those that spent CPU time are read anew."""
         self._id += 1
         launch = self.diagnosis.launch or self.launch
         gone = {pid for pid, track in self.diagnosis.history.tracks.items() if track.gone is not None}
@@ -153,6 +155,7 @@ class Look:
                 stack_pids=(
                     tuple(one.pid for one in launch.needed if one.pid not in gone) if stack_pids is None else stack_pids
                 ),
+                needed=needed,
                 thread_pids=thread_pids,
                 wait_pids=wait_pids,
                 logs=self.options.logs,

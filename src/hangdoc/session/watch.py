@@ -132,14 +132,14 @@ class Watch:
             grown=self.diagnosis.grown_at(),
             fetching=self.diagnosis.fetching(),
         )
-        self.look.ask(plan.probes, _DEADLINE_S, (), plan.thread_pids, plan.stack_pids, plan.wait_pids)
+        self.look.ask(plan.probes, _DEADLINE_S, (), plan.thread_pids, plan.stack_pids, plan.wait_pids, needed)
         history = self.diagnosis.history  # another one when an engine was recognised
         self._ahead = time.monotonic() - history.now
         fresh = self.cadence.saw(history.tracks, self._needed())
         later = set(fresh) - set(plan.wait_pids)
         if later:
             at_once = self.cadence.at_once(later)
-            self.look.ask(at_once.probes, _DEADLINE_S, (), at_once.thread_pids, (), at_once.wait_pids)
+            self.look.ask(at_once.probes, _DEADLINE_S, (), at_once.thread_pids, (), at_once.wait_pids, needed)
         self.judgement = self.diagnosis.judgement()
 
     def _unseen(self) -> tuple[int, ...]:
