@@ -56,6 +56,7 @@ def test_a_killed_rank_is_a_crash_with_its_signal() -> None:
         for line in watch.stdout:  # until the watch has seen it
             if objects(line)[0].get("data", {}).get("pid") == rank:
                 break
+        assert until(lambda: "TP1" in stage.log.read_text())  # its last line is told, too
         os.kill(rank, signal.SIGKILL)
         out, _ = watch.communicate(timeout=60)
     report = objects(out)[-1]
