@@ -12,10 +12,10 @@ from __future__ import annotations
 import os
 import stat
 import time
-from dataclasses import dataclass
 from typing import Dict, List, Optional, Set, Tuple
 
 from ..model.deep import DeepStep
+from ..model.frozen import dataclass
 from ..model.sample import Process
 from ..probes import cgroups, pyspy
 from ..probes.calls import parse_syscall

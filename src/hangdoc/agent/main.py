@@ -96,8 +96,7 @@ def serve() -> int:
     os.dup2(2, 1)  # a stray print of any library goes to stderr
     ticker = Ticker(Nursery(needed_fds(), hangup_fd=0))
     orders = _Orders()
-    gc.collect()
-    gc.freeze()
+    gc.freeze()  # what there is stays, and is not copied for children by a search for garbage
     try:
         _send(out, hello())
         for line in lines(0, lambda fd: ticker.deaths.wait_for(fd, orders.idle_s)):

@@ -9,9 +9,9 @@ import select
 import signal
 import time
 import zlib
-from dataclasses import dataclass
 from typing import Dict, Iterable, List, Sequence, Set, Tuple
 
+from ..model.frozen import dataclass
 from .reading import text, text_or_none
 
 _OCTAL = re.compile(r"\\([0-7]{3})")  # compiled here once: a disposable child would do it each time

@@ -6,10 +6,10 @@ After the process has ended, every read through the descriptor fails with ESRCH,
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Dict, List, Optional, Type
 
+from ..model.frozen import dataclass
 from ..model.sample import Unseen
 from .reading import reason
 

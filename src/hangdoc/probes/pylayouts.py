@@ -7,8 +7,9 @@ and 3.13.0. The same on x86-64 and aarch64. Free-threaded builds and 3.14 lock i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Dict, Optional, Tuple
+
+from ..model.frozen import dataclass
 
 # PyObject, PyTypeObject, PyCFunctionObject, lockobject, rlockobject, PyBytesObject, _PyInterpreterFrame: all versions
 TYPE, TYPE_NAME, SELF, LOCK, RLOCK_OWNER, RLOCK_COUNT, SIZE, BYTES = 8, 24, 24, 16, 24, 32, 16, 32

@@ -6,9 +6,9 @@ import glob
 import os
 import re
 import time
-from dataclasses import dataclass
 from typing import Collection, Dict, List, Optional, Tuple
 
+from ..model.frozen import dataclass
 from .reading import text_or_none
 
 INIT_PID_NS = "pid:[4026531836]"  # PROC_PID_INIT_INO, linux/proc_ns.h

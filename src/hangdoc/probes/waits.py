@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Dict, List, Optional, Tuple
 
+from ..model.frozen import dataclass
 from ..model.sample import Gil, Thread, Unseen
 from . import gil, pylocks
 from .calls import parse_schedstat, parse_syscall

@@ -8,8 +8,9 @@ ModelScope's documentation.
 from __future__ import annotations
 
 import posixpath
-from dataclasses import dataclass
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
+
+from ..model.frozen import dataclass
 
 # option -> role of the path or hub name that it takes
 OPTIONS = {
