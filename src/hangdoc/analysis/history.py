@@ -280,8 +280,11 @@ class History:
                 known = track.threads[tid] = ThreadTrack(place, since, thread.slices, since)
             else:
                 known.looks += 1
-                if known.place != place:
+                # One look that finds it between two calls is no other place: a loop wakes, and goes back to its wait.
+                between = thread.syscall is None and known.blocked
+                if known.place != place and (known.between or not between):
                     known.place, known.in_place_since, known.deadlines = place, since, set()
+                known.between = between
                 if known.slices != thread.slices or thread.slices is None:
                     known.slices, known.not_run_since = thread.slices, since
             if thread.deadline is not None and len(known.deadlines) < _DEADLINES:

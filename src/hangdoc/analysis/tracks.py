@@ -12,6 +12,7 @@ from ..model.sample import Fd, Process, Stack, Thread
 from . import floors
 
 _STACK_AGE_S = 5.0  # an older stack is not what a thread is doing now
+_WITHOUT_CALL = 2  # length of a place that is told by state and wait channel alone
 _KEPT = 64  # looks and ticks kept per member
 _DESCRIPTORS = 1 << 20  # fs.nr_open; no address is so low
 _IDENTITY = {"pid", "ppid", "start", "state", "comm"}
@@ -43,6 +44,12 @@ class ThreadTrack:
     not_run_since: float
     deadlines: set[float] = field(default_factory=set)
     looks: int = 1
+    between: bool = False  # the last look found it in no call
+
+    @property
+    def blocked(self) -> bool:
+        """Whether its place is a call that could be read."""
+        return len(self.place) > _WITHOUT_CALL
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
@@ -107,6 +108,17 @@ def test_who_fell_asleep_between_two_looks_has_not_run_since() -> None:
     asleep = [sample(at, replace(blocked(pc=9, slices=9), switches=9)) for at in (4, 5, 6)]
     known = folded(sample(1, at_work), *ticks, *asleep).tracks[100].threads[100]
     assert (known.in_place_since, known.not_run_since) == (2, 2)
+
+
+@pytest.mark.parametrize(("running", "since"), [(1, 1), (2, 5)])
+def test_a_loop_that_is_caught_running_once_is_where_it_was(running: int, since: int) -> None:
+    """Seen in a real SGLang: a loop of short sleeps was told as one sleep whenever the look before had found it awake."""
+    asleep = [blocked(syscall=230, args=(1, 0, 9), slices=n) for n in range(9)]
+    awake = [blocked(state="R", syscall=None, sp=None, pc=None, args=(), slices=n) for n in range(9)]
+    seen = [asleep[1], asleep[2], *(awake[3 + n] for n in range(running))]
+    seen += [asleep[n] for n in range(len(seen) + 1, 8)]
+    known = folded(*(sample(at + 1, one) for at, one in enumerate(seen))).tracks[100].threads[100]
+    assert (known.in_place_since, known.not_run_since) == (since, 7)
 
 
 def test_another_call_is_another_place() -> None:
