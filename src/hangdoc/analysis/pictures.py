@@ -8,7 +8,7 @@ from ..engines.meanings import Meaning, meaning
 from ..engines.roles import title_phase
 from ..model.launch import Member
 from ..model.sample import Stack, Thread
-from ..model.words import Phase
+from ..model.words import ROLES, Phase
 from . import floors
 from .calls import name_of
 from .closer import closer
@@ -29,7 +29,7 @@ def picture(view: View, track: Track) -> Picture:
     means = meaning(stack, view.profile) if stack is not None else Meaning()
     now = view.history.now
     moved = movement(track, view.logbook.news(member), view.profile, now)
-    if moved.moves is False and may_wait_for_children(view, track, thread, means):
+    if moved.moves is False and (may_wait_for_children(view, track, thread, means) or for_one_to_come(view, means)):
         moved = of_helpers(view.history.helpers_below(process.pid), now) or moved
     if stack is not None and mostly_idle(track, view.profile, stack.tid, now - floors.STILL_S):
         means = replace(means, idle=True)
@@ -76,6 +76,12 @@ def may_wait_for_children(view: View, track: Track, thread: Thread | None, means
     if means.mechanism is not None or means.waits_for is not None:
         return means.waits_for == "children" or means.mechanism == "child-wait"
     return not track.last_stacks and (thread is None or name_of(thread.syscall, view.arch) in _MAY_BE_FOR_CHILDREN)
+
+
+def for_one_to_come(view: View, means: Meaning) -> bool:
+    """Whether its frames say that it waits for a role that no member has yet: until they bear their titles, those that
+    will have it are helpers. Imports alone keep them for longer than a still member is given."""
+    return means.waits_for in ROLES and not any(one.role == means.waits_for for one in view.launch.members.values())
 
 
 def thread_of_interest(view: View, track: Track) -> tuple[Thread | None, Stack | None]:

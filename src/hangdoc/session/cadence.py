@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from ..analysis import floors
 from ..analysis.tracks import Track
+from ..model.words import Phase
 
 TICK_S = 1.0  # processes
 LOGS_S = 2.0
@@ -28,6 +29,13 @@ SURROUNDINGS_S = 5.0  # host facts, and the descriptors of who is behind and sti
 COUNTED_S = 4.0  # a counter that moved so recently explains a member's CPU time
 NEARLY = 0.5  # share of the judge's floor from which on the CPU time of who is behind is looked into
 IDLE_CPU = 0.1  # CPU seconds per second below which a member may have come to a stop; the judge's floor is lower
+LATE: frozenset[Phase] = frozenset({"graph-capture", "frontend-init", "http-listen", "warmup", "ready"})
+
+
+def may_listen(engine: str, phase: Phase | None, reached: Collection[Phase | None]) -> bool:
+    """Whether the port may be open: always with an engine that nobody knows, and before a `phase` is. Who is furthest
+    behind may have said its last long ago and be done, so where any member has come to tells (`reached`)."""
+    return engine in ("", "unknown") or phase is None or bool(LATE.intersection(reached))
 
 
 @dataclass(frozen=True)

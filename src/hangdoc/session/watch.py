@@ -22,7 +22,7 @@ from ..model.sample import Sample
 from ..model.watching import Event, Moment
 from ..model.words import Phase, Verdict
 from . import target
-from .cadence import STACKS_AT_ONCE, TICK_S, Cadence
+from .cadence import STACKS_AT_ONCE, TICK_S, Cadence, may_listen
 from .casefile import CaseWriter
 from .look import Look, Options
 
@@ -32,7 +32,6 @@ _PENDING_S = 0.1  # beyond the time for which a definite fact must hold
 _SERIOUS: tuple[Verdict, ...] = ("suspect", "hung")
 _MOVES: tuple[Verdict, ...] = ("progressing", "slow", "ready")
 _FINAL: tuple[Verdict, ...] = ("ready", "crashed", "hung")
-_LATE: set[Phase] = {"graph-capture", "frontend-init", "http-listen", "warmup", "ready"}
 _EVENTS = 50
 
 
@@ -128,7 +127,7 @@ class Watch:
             needed,
             behind,
             pending,
-            near=self._near(),
+            near=may_listen(self._engine, self.judgement.phase, self._reached()),
             grown=self.diagnosis.grown_at(),
             fetching=self.diagnosis.fetching(),
         )
@@ -148,9 +147,8 @@ class Watch:
         tracks = [known[pid] for pid in self._needed() if pid in known and not known[pid].last_stacks]
         return tuple(one.member.pid for one in tracks if _alive(one.process.state, one.gone, one.died))[:STACKS_AT_ONCE]
 
-    def _near(self) -> bool:
-        """Whether the port may be open: always with an engine that nobody knows."""
-        return self._engine in ("", "unknown") or bool(_LATE & set(self.phases)) or self.judgement.phase is None
+    def _reached(self) -> set[Phase | None]:
+        return {*self.phases, *(one.phase for one in self.diagnosis.pictures())}
 
     def _needed(self) -> tuple[int, ...]:
         launch = self.diagnosis.launch or self.look.launch

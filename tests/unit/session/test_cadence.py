@@ -23,6 +23,7 @@ from hangdoc.session.cadence import (
     THREADS_S,
     Cadence,
     Plan,
+    may_listen,
 )
 
 A, B = 1, 2
@@ -170,6 +171,14 @@ def test_health_is_asked_at_most_once_in_five_seconds() -> None:
     asked = [at / 10 for at in range(0, 600, 3) if "health" in cadence.plan(at / 10, {}, []).probes]
     assert min(later - sooner for sooner, later in itertools.pairwise(asked)) >= HEALTH_S
     assert len(asked) >= 10
+
+
+def test_the_port_may_be_open_as_soon_as_any_member_has_come_so_far() -> None:
+    """Without CUDA graphs vLLM's workers say nothing after their caches: the API server alone tells that it listens."""
+    assert not may_listen("vllm", "kv-cache", {"engine-spawn", "kv-cache", None})
+    assert may_listen("vllm", "kv-cache", {"ready", "frontend-init", "kv-cache"})
+    assert may_listen("vllm", None, set())
+    assert may_listen("unknown", "kv-cache", {"kv-cache"})
 
 
 @given(st.lists(st.sampled_from(["idle", "busy", "counted"]), min_size=1, max_size=40))
