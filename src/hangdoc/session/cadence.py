@@ -19,6 +19,7 @@ THREADS_S = 5.0  # threads of every needed member that moves, and of who is behi
 HEALTH_S = 5.0  # SGLang's health check runs a token
 EARLY_HEALTH_S = 15.0  # before the port can be open
 FRESH_S = 9.0  # a member that has just become still: its threads every tick, until a definite fact could be stable
+REST = 2  # ticks without a move after which it is asked what a member waits for: most pauses are shorter
 STACKS_S = 4.0  # of who is behind, or spends CPU that no counter explains: three looks in any window of judging
 STACKS_AT_ONCE = 16  # members whose stacks are asked in one tick: the others have their turn in the next ones
 SELDOM_S = 30.0  # file systems: downloads, weights, lock files
@@ -54,7 +55,9 @@ class Cadence:
 
     stacks: bool = True
     still: dict[int, float] = field(default_factory=dict)
-    _asleep: set[int] = field(default_factory=set)  # of the still ones, whose main thread has not run at all
+    _asleep: dict[int, int] = field(
+        default_factory=dict
+    )  # of the still ones, for how many ticks the main thread did not run
     _written: dict[int, int | None] = field(default_factory=dict)  # bytes of each at the last look at logs
     _logs_at: float = float("-inf")
     _threads_at: float = float("-inf")
@@ -71,25 +74,24 @@ class Cadence:
 
     def saw(self, tracks: Mapping[int, Track], needed: Iterable[int]) -> list[int]:
         """Take note of a tick. Returns those needed members that have come to rest: still, and their main thread has
-        not run since the tick before. One that wakes and sleeps on waits for nothing that only its memory tells."""
+        not run for `REST` ticks. One that wakes and sleeps on waits for nothing that only its memory tells. Where a thread
+        is, and since when, the table of threads tells meanwhile: the wait for this look makes no fact younger."""
         fresh = []
         alive = {pid for pid in needed if pid in tracks and tracks[pid].gone is None and tracks[pid].died is None}
         for pid in alive:
             track = tracks[pid]
             if not _came_to_a_stop(track):
                 self.still.pop(pid, None)
-                self._asleep.discard(pid)
+                self._asleep.pop(pid, None)
                 continue
             self.still.setdefault(pid, track.ticks[-1].at)
-            if track.ticks[-1].switches != track.ticks[-2].switches:
-                self._asleep.discard(pid)
-            elif pid not in self._asleep:
-                self._asleep.add(pid)
+            ran = track.ticks[-1].switches != track.ticks[-2].switches
+            self._asleep[pid] = 0 if ran else self._asleep.get(pid, 0) + 1
+            if self._asleep[pid] == REST:
                 fresh.append(pid)
-        for known in (self.still, self._stacks_at):
+        for known in (self.still, self._asleep, self._stacks_at):
             for pid in set(known) - alive:
                 del known[pid]
-        self._asleep &= alive
         return sorted(fresh)
 
     def plan(
@@ -185,7 +187,8 @@ class Cadence:
         quiet = now - counted > COUNTED_S
         if now - last < STACKS_S - TICK_S / 2:
             return False  # one that stops and goes on all the time is no reason for one at each stop
-        if since is not None and last < since and now - since >= TICK_S:
+        rests = since is not None and now - since >= REST * TICK_S
+        if since is not None and rests and last < since:
             return True  # what was seen of it is from before it came to a stop
         main = track.threads.get(pid)
         # Its other threads run: on what? Of who is behind that is asked before the judge has to know it.
@@ -195,7 +198,7 @@ class Cadence:
             return now - last >= 2 * CALM_S  # it has not run since, so its stack is the same
         if (behind and (quiet or since is not None)) or (since is None and quiet):
             return True  # only its stacks tell on what it spends its time
-        return now - last >= CALM_S and since is not None
+        return rests and now - last >= CALM_S
 
 
 def _came_to_a_stop(track: Track) -> bool:

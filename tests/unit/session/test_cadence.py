@@ -87,19 +87,23 @@ def test_what_moves_by_its_counters_gets_no_stacks_and_threads_only_now_and_then
     assert sum(bool(plan.thread_pids) for plan in plans) <= 60 / THREADS_S + 1
 
 
-def test_who_becomes_still_is_looked_at_at_once_and_its_stack_in_the_next_tick() -> None:
+def test_who_becomes_still_is_looked_at_when_it_has_been_so_for_a_tick_more_and_its_stack_then() -> None:
     hand = Hand()
     for _ in range(10):
         hand.second(counted=(A, B))
-    hand.second(counted=(B,))
+    plan = hand.second(counted=(B,))
+    assert not hand.fresh
+    plan = hand.second(counted=(B,))
     assert hand.fresh == (A,)
+    assert not plan.stack_pids  # of who is behind it would be asked now
+    assert A in plan.thread_pids
     plan = hand.second(counted=(B,))
     assert not hand.fresh
     assert plan.stack_pids == (A,)
     assert A in plan.thread_pids
 
 
-def test_what_its_calls_wait_for_is_read_once_its_main_thread_has_not_run_for_a_tick() -> None:
+def test_what_its_calls_wait_for_is_read_once_its_main_thread_has_not_run_for_two_ticks() -> None:
     hand = Hand()
     for _ in range(10):
         hand.second(counted=(A, B))
@@ -108,7 +112,17 @@ def test_what_its_calls_wait_for_is_read_once_its_main_thread_has_not_run_for_a_
         assert not hand.fresh
     assert A in plan.thread_pids
     hand.second(counted=(B,))
+    assert not hand.fresh
+    hand.second(counted=(B,))
     assert hand.fresh == (A,)
+
+
+def test_who_pauses_for_a_second_now_and_then_is_asked_nothing() -> None:
+    hand = Hand()
+    for number in range(40):
+        plan = hand.second(counted=(A, B) if number % 3 else (B,))
+        assert not hand.fresh
+        assert not plan.stack_pids or number < 3
 
 
 def test_who_stops_and_goes_on_all_the_time_gets_no_stack_at_each_stop() -> None:
@@ -195,7 +209,7 @@ def test_stacks_of_many_members_are_asked_in_turns_and_of_who_is_behind_first() 
     many = range(1, 61)
     tracks = {pid: Track(Member(pid, 0.0, "worker"), Process(pid, 0, 0.0, "S", "x"), 0.0, 0.0) for pid in many}
     cadence, seen = Cadence(), []
-    for second in range(6):
+    for second in range(8):
         for track in tracks.values():
             track.ticks.append(Tick(float(second), 0.0, 0, 0, 0, 0, 0, 0))
         cadence.saw(tracks, many)
