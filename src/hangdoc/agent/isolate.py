@@ -7,7 +7,8 @@ over what is left in the queue, so that a task that blocks costs nobody but itse
 counted; past `ABANDONED_LIMIT` of them the agent goes on with harmless reads only.
 
 What a child writes, one line each: `=NUMBER` takes a task of the queue, `+JSON` is a part of its answer, `!` ends it,
-`!WORDS` ends it with an error, and the child with it: nobody knows in what state that left it.
+`!WORDS` ends it with an error, and the child with it: nobody knows in what state that left it; `.` says that no task is
+left. One that ends without a word may have taken a task with it: the others do the rest.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ ABANDONED_LIMIT = 3
 ANSWER_LIMIT = 32 << 20  # bytes of one child's answers
 AT_ONCE = 64  # children at one time; the other tasks wait for their turn under the same deadline
 GROW_S = 0.05  # without a word of any child for so long, more of them are started
-_QUEUE = 4096  # tasks in one queue: two bytes each, less than any pipe holds
+_NUMBER = 4  # bytes of one number in the queue
 _REAP_S = 0.2  # how long the end of killed children is looked for
 _PR_SET_PDEATHSIG = 1
 
@@ -65,6 +66,7 @@ class _Child:
     task: Optional[int] = None  # the number of what it is at
     took: int = 0  # how many it had
     size: int = 0  # bytes of this task's answer
+    none_left: bool = False  # it has found the queue at its end
     buffer: bytearray = field(default_factory=bytearray)
 
 
@@ -96,6 +98,38 @@ def seal(keep: Set[int]) -> None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
+class _Queue:
+    """The numbers of all tasks in a pipe, which ends after them.
+
+    A read of four bytes gives one number to one child: reads of one pipe exclude each other (pipe(7), "I/O on pipes").
+    A pipe may hold no more than one page, so it is filled again as they are taken.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.reading, self._writing = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(self._writing, False)
+        self._rest = b"".join(number.to_bytes(_NUMBER, "little") for number in range(count))
+        self._open = True
+
+    def fill(self) -> None:
+        """Put in what there is room for."""
+        with contextlib.suppress(BlockingIOError):
+            while self._rest:  # so few bytes are written as a whole or not at all
+                self._rest = self._rest[os.write(self._writing, self._rest[: select.PIPE_BUF]) :]
+        if not self._rest:
+            self._end()
+
+    def close(self) -> None:
+        """Leave nothing open."""
+        self._end()
+        os.close(self.reading)
+
+    def _end(self) -> None:
+        if self._open:
+            self._open = False
+            os.close(self._writing)
+
+
 class Nursery:
     """Starts children, collects their answers, ends them. Keeps count of those that would not end."""
 
@@ -125,15 +159,12 @@ class Nursery:
     def run_all(self, tasks: Mapping[K, Task], deadline: float) -> Dict[K, Outcome]:
         """Run all tasks until `deadline` (CLOCK_MONOTONIC). Every task has an outcome; raises only Hangup."""
         outcomes: Dict[K, Outcome] = {key: Outcome() for key in tasks}
-        keys = list(tasks)
-        for first in range(0, len(keys), _QUEUE):
-            some = keys[first : first + _QUEUE]
-            self._run(some, [tasks[key] for key in some], [outcomes[key] for key in some], deadline)
+        self._run(list(tasks), list(tasks.values()), list(outcomes.values()), deadline)
         return outcomes
 
     def _run(self, keys: Sequence[Hashable], tasks: Sequence[Task], outcomes: Sequence[Outcome], end: float) -> None:
         try:
-            queue = _filled(len(tasks))
+            queue = _Queue(len(tasks))
         except OSError as error:
             _failed(outcomes, str(error))
             return
@@ -144,12 +175,14 @@ class Nursery:
         try:
             left, more = len(tasks), 1  # tasks in the queue; how many children come when nothing is heard
             while time.monotonic() < end:
+                queue.fill()
                 for _ in range(min(more, left, AT_ONCE - len(running)) if more > 1 or not running else 0):
-                    child = self._start(tasks, queue, outcomes)
+                    child = self._start(tasks, queue.reading, outcomes)
                     if child is not None:
                         running[child.pipe] = child
                         poller.register(child.pipe, select.POLLIN)
                 if not running:
+                    _failed(outcomes, "it ended early")  # a child took them, and never said so
                     return
                 wait = end - time.monotonic()
                 heard = poller.poll(max(0.0, min(wait, GROW_S) if left else wait) * 1000)
@@ -163,9 +196,9 @@ class Nursery:
                     if not goes_on:
                         poller.unregister(number)
                         self._finish(running.pop(number), keys)
-                        left = left if child.took else 0  # one that found none says that there is none
+                        left = 0 if child.none_left else left if child.took else left - 1
         finally:
-            os.close(queue)
+            queue.close()
             for child in running.values():
                 _collect(child, outcomes)  # what it still had to say
                 if child.task is not None:
@@ -217,17 +250,6 @@ class Nursery:
             time.sleep(0.001)
 
 
-def _filled(count: int) -> int:
-    """The reading end of a pipe with the numbers of all tasks in it, which ends after them.
-
-    A read of two bytes gives one number to one child: reads of one pipe exclude each other (pipe(7), "I/O on pipes").
-    """
-    reading, writing = os.pipe2(os.O_CLOEXEC)
-    os.write(writing, b"".join(number.to_bytes(2, "little") for number in range(count)))
-    os.close(writing)
-    return reading
-
-
 def _failed(outcomes: Sequence[Outcome], detail: str) -> None:
     for one in outcomes:
         if one.ended == "skipped":
@@ -260,7 +282,9 @@ def _collect(child: _Child, outcomes: Sequence[Outcome]) -> bool:
 def _take(child: _Child, line: bytes, outcomes: Sequence[Outcome]) -> None:
     """One line of a child."""
     kind, rest = line[:1], line[1:]
-    if kind == b"=":
+    if kind == b".":
+        child.none_left = True
+    elif kind == b"=":
         child.task, child.took, child.size = int(rest), child.took + 1, 0
         outcomes[child.task].ended, outcomes[child.task].detail = "failed", "it ended early"  # until it says otherwise
     elif child.task is not None:
@@ -289,7 +313,7 @@ def _child(tasks: Sequence[Task], queue: int, writing: int, keep: Set[int], pare
         def emit(value: Any) -> None:
             send(b"+", json.dumps(to_plain(value), separators=(",", ":"), allow_nan=False))
 
-        for number in iter(lambda: os.read(queue, 2), b""):
+        for number in iter(lambda: os.read(queue, _NUMBER), b""):
             place = int.from_bytes(number, "little")
             send(b"=", str(place))
             try:
@@ -298,6 +322,7 @@ def _child(tasks: Sequence[Task], queue: int, writing: int, keep: Set[int], pare
                 send(b"!", " ".join(f"{type(error).__name__}: {error}"[:500].split()))
                 raise
             send(b"!")
+        send(b".")
         status = 0
     finally:
         os._exit(status)

@@ -32,7 +32,7 @@ def scan(nursery: Nursery, root: str, known: Set[int], deadline: float, unseen: 
         outcome = outcomes[process.pid]
         if not outcome.parts:
             said = f"command line of {process.comm} did not answer"
-            unseen.append(to_plain(Unseen("scan", "timed-out", said, process.pid)))
+            unseen.append(to_plain(Unseen("scan", outcome.reason, said, process.pid)))
             continue
         (part,) = outcome.parts
         if part["process"] is None:

@@ -1,0 +1,68 @@
+"""The pool of disposable children, where the queue of tasks or a child fails."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hangdoc.agent import isolate
+from hangdoc.agent.isolate import Emit, Nursery
+
+_F_SETPIPE_SZ = 1031  # fcntl.F_SETPIPE_SZ from Python 3.10 on
+
+
+def _tells(number: int) -> Callable[[Emit], None]:
+    return lambda emit: emit(number)
+
+
+def test_a_child_that_ends_before_it_names_its_task_costs_that_task_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    life, lives = isolate._child, iter([True])
+
+    def short(tasks: Any, queue: int, *rest: Any) -> None:
+        os.read(queue, isolate._NUMBER)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def fork() -> int:
+        isolate._child = short if next(lives, False) else life  # type: ignore[assignment]
+        return real()
+
+    real = os.fork
+    monkeypatch.setattr(os, "fork", fork)
+    monkeypatch.setattr(isolate, "_child", life)
+    outcomes = Nursery().run_all({number: _tells(number) for number in range(10)}, time.monotonic() + 10)
+    assert [(one.ended, one.detail) for one in outcomes.values()] == [("failed", "it ended early"), *[("done", "")] * 9]
+
+
+def test_children_that_cannot_begin_are_a_failure_and_not_a_turn_that_never_came(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def no_room(_: Any) -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(isolate, "seal", no_room)
+    nursery = Nursery()
+    began = time.monotonic()
+    outcomes = nursery.run_all({number: _tells(number) for number in range(10)}, began + 10)
+    assert {(one.ended, one.detail) for one in outcomes.values()} == {("failed", "it ended early")}
+    assert nursery.started == 10
+    assert time.monotonic() - began < 5
+
+
+def test_a_queue_longer_than_a_pipe_is_done_beside_a_task_that_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def smallest(flags: int) -> tuple[int, int]:  # what a user with many pipes gets: pipe(7), pipe-user-pages-soft
+        reading, writing = real(flags)
+        fcntl.fcntl(writing, _F_SETPIPE_SZ, 4096)
+        return reading, writing
+
+    real = os.pipe2
+    monkeypatch.setattr(os, "pipe2", smallest)
+    tasks = {**{number: _tells(number) for number in range(6000)}, 3: lambda _: time.sleep(60)}
+    outcomes = Nursery().run_all(tasks, time.monotonic() + 3)
+    assert [number for number, one in outcomes.items() if one.ended != "done"] == [3]
+    assert outcomes[5999].parts == [5999]
