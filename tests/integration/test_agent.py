@@ -301,6 +301,13 @@ def test_helpers_that_spend_no_time_are_not_read_each_second(monkeypatch: pytest
 
         asleep = eventually(named)["sleep"]
         (busy,) = {one for one in answer(ticker, ask).processes if one not in (pid, asleep)}
+
+        def loaded() -> bool:  # after its exec it still loads libraries
+            read.clear()
+            answer(ticker, ask)
+            return asleep not in read
+
+        assert eventually(loaded)
         read.clear()
         for _ in range(3):
             time.sleep(0.1)
