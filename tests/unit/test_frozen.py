@@ -78,3 +78,9 @@ def test_the_initialiser_is_made_for_the_first_object_and_not_by_decoding() -> N
     assert isinstance(vars(kind)["__init__"], frozen._Init)
     assert decoded == kind(1, many=[2])
     assert inspect.isfunction(vars(kind)["__init__"])
+
+
+def test_a_class_may_have_no_field() -> None:
+    kind: Any = frozen.dataclass(frozen=True)(type("Nothing", (), {"__module__": __name__}))
+    assert kind() == kind()
+    assert hash(kind()) == hash(kind())

@@ -105,7 +105,7 @@ def _init(kind: Any) -> Any:
         else:
             head.append(one.name)
         body.append(f" _set(self, {one.name!r}, {value})")
-    lines = [f"def __init__(self, {', '.join(head)}):", *body]
+    lines = [f"def __init__(self, {', '.join(head)}):", *(body or [" pass"])]
     exec("\n".join(lines), known)  # noqa: S102 - names of fields, as the standard one does it
     made = known["__init__"]
     made.__annotations__ = {one.name: one.type for one in dataclasses.fields(kind)}
