@@ -72,6 +72,7 @@ def test_weights_that_are_repacked(start: Start, found: bool) -> None:
     work = f"from sglang.srt.layers.quantization.marlin import process_weights_after_loading as repack\nrepack({found})"
     code, modules = ranks(work)
     launch = start(code, modules={**modules, **REPACKING})
+    time.sleep(10)  # a silence that is long enough to wonder about
     report = look(launch)
     if (
         found and not report["causes"]
