@@ -78,5 +78,5 @@ def _files(folder: str, below: str) -> Iterator[tuple[str, str, os.stat_result]]
         for one in entries:
             if one.is_dir():
                 yield from _files(one.path, f"{below}{one.name}/")
-            elif one.name.endswith(".yaml"):
+            elif one.name.endswith(".yaml") and not one.name.startswith(".") and one.is_file():  # no lock of an editor
                 yield below + one.name, one.path, one.stat()

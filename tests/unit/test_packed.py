@@ -68,6 +68,18 @@ def test_a_pack_whose_files_have_changed_is_not_read(clone: Path) -> None:
     assert list(_read()) == ["any/a.yaml", "d.yaml"]
 
 
+def test_what_an_editor_leaves_beside_a_file_is_no_file_of_ours(clone: Path) -> None:
+    shipped.PACK.write_bytes(shipped.packed(sealed=False))
+    before = shipped._same(shipped._pack().parts["causes"], clone)  # type: ignore[union-attr]
+    (clone / ".#b.yaml").symlink_to("somebody@somewhere.123")
+    (clone / "gone.yaml").symlink_to("nothing.yaml")
+    (clone / ".b.yaml").write_text("id: [")
+    assert before
+    assert shipped._same(shipped._pack().parts["causes"], clone)  # type: ignore[union-attr]
+    shipped.PACK.unlink()
+    assert _read() == {"any/a.yaml": "a", "b.yaml": "b"}
+
+
 def test_the_pack_of_a_wheel_stands_for_its_files(clone: Path) -> None:
     shipped.PACK.write_bytes(shipped.packed(sealed=True))
     shutil.rmtree(clone)

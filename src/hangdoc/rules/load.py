@@ -90,8 +90,8 @@ def read(path: Path) -> KnownCause:
 
 
 def files(folder: Path) -> list[Path]:
-    """All files of causes below a folder, in order. Raises BadCause when they are too many."""
-    found = sorted(folder.rglob("*.yaml"))
+    """All files of causes below a folder, in order, without hidden ones. Raises BadCause when they are too many."""
+    found = sorted(one for one in folder.rglob("*.yaml") if not one.name.startswith("."))
     if len(found) > FILES:
         raise BadCause(str(folder), f"more than {FILES} files")
     return found

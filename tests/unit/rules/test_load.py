@@ -127,6 +127,12 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         load.read(tmp_path / "absent.yaml")
 
 
+def test_what_an_editor_leaves_beside_a_file_is_no_cause(tmp_path: Path) -> None:
+    _folder(tmp_path, a=[])
+    (tmp_path / ".#a.yaml").symlink_to("somebody@somewhere.123")
+    assert [one.name for one in load.files(tmp_path)] == ["a.yaml"]
+
+
 def _folder(tmp_path: Path, **explains: list[str]) -> Path:
     for name, others in explains.items():
         (tmp_path / f"{name}.yaml").write_text(text(id=name, explains=others))
