@@ -31,11 +31,13 @@ def show(report: Report, form: Form = "text", *, verbose: bool = False) -> None:
     if form == "json":
         write(report_json(report) + "\n")
         return
-    from ..report import markdown, terminal  # rich and jinja2 are slow to import, and not every command draws
-
     if form == "markdown":
+        from ..report import markdown  # jinja2 is slow to import, and few ask for this form
+
         write(markdown.render(report))
     else:
+        from ..report import terminal  # rich is slow to import, and not every command draws
+
         write(terminal.render(report, width=width(), colour=colour(), verbose=verbose))
 
 

@@ -201,6 +201,7 @@ class _Session:
         try:
             for events in watch.run(self._pause):
                 self._tick(watch, events)
+                self._load()
                 verdict = watch.judgement.verdict
                 if verdict == "hung" and self.child is not None and self._new(watch):
                     self._tell(watch)
@@ -225,6 +226,13 @@ class _Session:
             self.child.release()
             return exits.OK
         return None
+
+    def _load(self) -> None:
+        """Have in memory what only the end needs: hangdoc may be installed anew, or removed, while it watches."""
+        if not self.json:
+            from ..report import terminal  # noqa: F401
+        if self.on_hang is OnHang.kill:
+            from ..session import ending  # noqa: F401
 
     def _new(self, watch: Watch) -> bool:
         now = (watch.judgement.verdict, tuple(one.member.pid for one in watch.judgement.culprits))

@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import socket
 import struct
@@ -21,7 +22,9 @@ import psutil
 import pytest
 from running import WATCH, alive, environment, kill, miniature, objects, until, watching
 
+import hangdoc
 from hangdoc.demo.stage import Stage, _free_port
+from hangdoc.shipped import FOLDERS
 
 pytestmark = pytest.mark.slow
 
@@ -163,6 +166,24 @@ def test_on_hang_kill_ends_a_launch_that_is_not_ours() -> None:
         with watching(str(stage.pid), "--json", "--on-hang", "kill") as watch:
             watch.communicate(timeout=90)
         assert watch.returncode == 1
+        stage._process.poll()
+        assert not any(alive(one) for one in members)
+
+
+def test_a_watch_whose_own_files_are_removed_still_tells_and_acts(tmp_path: Path) -> None:
+    own = tmp_path / "hangdoc"
+    shutil.copytree(Path(hangdoc.__file__).parent, own)
+    shutil.copytree(FOLDERS["baselines"], own / "baselines" / "shipped", dirs_exist_ok=True)
+    with Stage(hang=True) as stage:
+        members = [stage.pid, until_scheduler(stage.pid, 0), until_scheduler(stage.pid, 1)]
+        with watching(str(stage.pid), "--on-hang", "kill", env=environment(PYTHONPATH=str(tmp_path))) as watch:
+            assert watch.stderr is not None
+            watch.stderr.readline()
+            time.sleep(2)  # two ticks; the server still loads its weights
+            own.rename(tmp_path / "gone")
+            out, err = watch.communicate(timeout=90)
+        assert watch.returncode == 1, err
+        assert f"Culprit  scheduler TP1 (PID {stage.planted})" in out
         stage._process.poll()
         assert not any(alive(one) for one in members)
 
