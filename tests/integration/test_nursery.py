@@ -66,3 +66,17 @@ def test_a_queue_longer_than_a_pipe_is_done_beside_a_task_that_blocks(monkeypatc
     outcomes = Nursery().run_all(tasks, time.monotonic() + 3)
     assert [number for number, one in outcomes.items() if one.ended != "done"] == [3]
     assert outcomes[5999].parts == [5999]
+
+
+@pytest.mark.parametrize("parts", [1, 200])
+def test_tasks_that_take_their_time_hold_up_nobody_however_much_they_say(parts: int) -> None:
+    def slow(emit: Emit) -> None:
+        for _ in range(parts):
+            time.sleep(0.03)
+            emit(0)
+
+    nursery = Nursery()
+    tasks = {**dict.fromkeys(range(20), slow), **{number: _tells(number) for number in range(20, 200)}}
+    outcomes = nursery.run_all(tasks, time.monotonic() + 0.55)  # one after the other they take 0.6 s at least
+    assert {one.ended for number, one in outcomes.items() if number >= 20} == {"done"}
+    assert {one.ended for number, one in outcomes.items() if number < 20} == {"done" if parts == 1 else "timed-out"}

@@ -2,8 +2,8 @@
 
 A read of a sick target can block for ever and unkillably. So such tasks are done by forked children that hold nothing
 but the queue of tasks and their answer pipe, answer in lines as they go, and are killed at the deadline. One child does
-task after task, for a fork costs more than most of them; as soon as nothing is heard for a moment, more children take
-over what is left in the queue, so that a task that blocks costs nobody but itself. A child that cannot be ended is
+task after task, for a fork costs more than most of them; as soon as the queue gets shorter too slowly, more children take
+over what is left in it, so that a task that blocks or dawdles costs nobody but itself. A child that cannot be ended is
 counted; past `ABANDONED_LIMIT` of them the agent goes on with harmless reads only.
 
 What a child writes, one line each: `=NUMBER` takes a task of the queue, `+JSON` is a part of its answer, `!` ends it,
@@ -30,7 +30,7 @@ from ..model.words import UnseenReason
 ABANDONED_LIMIT = 3
 ANSWER_LIMIT = 32 << 20  # bytes of one child's answers
 AT_ONCE = 64  # children at one time; the other tasks wait for their turn under the same deadline
-GROW_S = 0.05  # without a word of any child for so long, more of them are started
+GROW_S = 0.05  # so often more children are started, unless the queue will be empty before the next time
 _NUMBER = 4  # bytes of one number in the queue
 _REAP_S = 0.2  # how long the end of killed children is looked for
 _PR_SET_PDEATHSIG = 1
@@ -102,7 +102,7 @@ class _Queue:
     """The numbers of all tasks in a pipe, which ends after them.
 
     A read of four bytes gives one number to one child: reads of one pipe exclude each other (pipe(7), "I/O on pipes").
-    A pipe may hold no more than one page, so it is filled again as they are taken.
+    A pipe may hold no more than one page, so it is filled again as they are taken. Knows how fast it gets shorter.
     """
 
     def __init__(self, count: int) -> None:
@@ -110,6 +110,24 @@ class _Queue:
         os.set_blocking(self._writing, False)
         self._rest = b"".join(number.to_bytes(_NUMBER, "little") for number in range(count))
         self._open = True
+        self.left = count
+        self.due = time.monotonic() + GROW_S  # when it is asked next whether this is too slow
+        self._taken, self._more = 0, 1  # since it was asked last; how many children come when it is too slow
+
+    def shorten(self, by: int) -> None:
+        """So many were taken."""
+        self.left -= by
+        self._taken += by
+
+    def wanted(self, running: int) -> int:
+        """How many more children should work on it."""
+        now = time.monotonic()
+        if now >= self.due:
+            self._more = 1 if self._taken >= self.left else 2 * self._more
+            self._taken, self.due = 0, now + GROW_S
+            if self._more > 1:
+                return self._more
+        return 0 if running else 1
 
     def fill(self) -> None:
         """Put in what there is room for."""
@@ -173,10 +191,9 @@ class Nursery:
         if self.hangup_fd is not None:
             poller.register(self.hangup_fd, select.POLLHUP | getattr(select, "POLLRDHUP", 0))
         try:
-            left, more = len(tasks), 1  # tasks in the queue; how many children come when nothing is heard
             while time.monotonic() < end:
                 queue.fill()
-                for _ in range(min(more, left, AT_ONCE - len(running)) if more > 1 or not running else 0):
+                for _ in range(min(queue.wanted(len(running)), queue.left, AT_ONCE - len(running))):
                     child = self._start(tasks, queue.reading, outcomes)
                     if child is not None:
                         running[child.pipe] = child
@@ -184,19 +201,17 @@ class Nursery:
                 if not running:
                     _failed(outcomes, "it ended early")  # a child took them, and never said so
                     return
-                wait = end - time.monotonic()
-                heard = poller.poll(max(0.0, min(wait, GROW_S) if left else wait) * 1000)
-                more = 1 if heard else 2 * more
-                for number, _ in heard:
+                until = min(queue.due, end) if queue.left else end
+                for number, _ in poller.poll(max(0.0, until - time.monotonic()) * 1000):
                     if number not in running:
                         raise Hangup
                     child = running[number]
                     before, goes_on = child.took, _collect(child, outcomes)
-                    left -= child.took - before
+                    queue.shorten(child.took - before)
                     if not goes_on:
                         poller.unregister(number)
                         self._finish(running.pop(number), keys)
-                        left = 0 if child.none_left else left if child.took else left - 1
+                        queue.shorten(queue.left if child.none_left else 0 if child.took else 1)
         finally:
             queue.close()
             for child in running.values():
