@@ -31,7 +31,8 @@ def scan(nursery: Nursery, root: str, known: Set[int], deadline: float, unseen: 
     for process in todo:
         outcome = outcomes[process.pid]
         if not outcome.parts:
-            said = f"command line of {process.comm} did not answer"
+            why = f": {outcome.detail}" if outcome.detail else ""
+            said = f"command line of {process.comm} did not answer{why}"
             unseen.append(to_plain(Unseen("scan", outcome.reason, said, process.pid)))
             continue
         (part,) = outcome.parts

@@ -75,7 +75,7 @@ def choose(channel: Channel, sample: Sample, pid: int | None) -> Launch:
         return named
     if not found:
         raise NoLaunch(
-            "no vLLM or SGLang launch runs here that this user can see",
+            f"no vLLM or SGLang launch runs here that this user can see{_mute(sample)}",
             "name any process of it: hangdoc diagnose PID; or run as the user who started it, or as root",
         )
     if len(found) > 1:
@@ -84,6 +84,15 @@ def choose(channel: Channel, sample: Sample, pid: int | None) -> Launch:
     if len(found) > 1:
         raise SeveralLaunches(found)
     return found[0]
+
+
+def _mute(sample: Sample) -> str:
+    """What is added where the launch may be among processes that told nothing of themselves."""
+    silent = [(own(one.pid), one.detail) for one in sample.unseen if one.probe == "scan" and one.pid is not None]
+    if not silent:
+        return ""
+    more = f", and {len(silent) - 1} more" if len(silent) > 1 else ""
+    return f"; process {silent[0][0]}: {silent[0][1]}{more}"
 
 
 def only(sample: Sample) -> Launch:
