@@ -1,4 +1,4 @@
-"""What a disposable child does for one process: cheap facts first, each sent as soon as it is there.
+"""What is read of one process, by a disposable child where it may block: cheap facts first, each sent as soon as it is there.
 
 A step that blocks for ever costs itself and those after it, never those before it.
 """
@@ -41,7 +41,7 @@ class Look:
     previous: Mapping[str, Any]
     check_files: Tuple[str, ...] = ()
     standard_fds_only: bool = False
-    spaces: Optional[Dict[str, Any]] = None  # its namespaces, where they need not be read again
+    spaces: Optional[Dict[str, Any]] = None  # its namespaces and control group, where they need not be read again
 
     def __call__(self, emit: Emit) -> None:
         """Do the steps; send `{"step", "process": fields, "unseen"}` after each."""

@@ -45,7 +45,7 @@ class Ticker:
         self.deaths = Deaths(root)
         self.outputs = Outputs()
         self.resting = Resting(root)
-        self.spaces: Dict[Identity, Dict[str, Any]] = {}  # namespaces, good as long as the words
+        self.spaces: Dict[Identity, Dict[str, Any]] = {}  # namespaces and control group, good as long as the words
         self.words: Dict[Identity, Tuple[str, float, Dict[str, Any]]] = {}  # comm, good until, fields of step "words"
 
     def answer(self, ask: Ask) -> Dict[str, Any]:
@@ -147,7 +147,7 @@ class Ticker:
     def look_at(
         self, ask: Ask, members: Mapping[int, Process], deadline: float, unseen: List[Any]
     ) -> Dict[int, Dict[str, Any]]:
-        """The members as plain values, each by a child of its own."""
+        """The members as plain values; what may block is done by children."""
         now, harmless = time.monotonic(), self.nursery.harmless_only
         looks: Dict[int, Look] = {}
         asked: Dict[int, List[str]] = {}

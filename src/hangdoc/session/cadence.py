@@ -55,9 +55,7 @@ class Cadence:
 
     stacks: bool = True
     still: dict[int, float] = field(default_factory=dict)
-    _asleep: dict[int, int] = field(
-        default_factory=dict
-    )  # of the still ones, for how many ticks the main thread did not run
+    _asleep: dict[int, int] = field(default_factory=dict)  # ticks for which the main thread of a still one has not run
     _written: dict[int, int | None] = field(default_factory=dict)  # bytes of each at the last look at logs
     _logs_at: float = float("-inf")
     _threads_at: float = float("-inf")
