@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ import pytest
 from targets import eventually, running
 
 from hangdoc.agent import isolate, resting
-from hangdoc.agent.isolate import Emit, Hangup, Nursery
+from hangdoc.agent.disposable import Emit
+from hangdoc.agent.isolate import Hangup, Nursery
 from hangdoc.agent.tick import Ticker
 from hangdoc.codec import convert
 from hangdoc.model.ask import Ask
@@ -194,31 +195,6 @@ for _ in range(3):
 print("ready", flush=True)
 lock.acquire()
 """
-
-
-@pytest.fixture
-def stub(tmp_path: Path) -> Iterator[tuple[Path, int]]:
-    """A tree like /proc with one process, copied from this one under a number that no process can have."""
-    pid, root = 1 << 22, tmp_path / "proc"
-    source, target = Path("/proc/self"), root / str(pid)
-    (target / "task" / str(pid)).mkdir(parents=True)
-    for name in ("fd", "fdinfo", "ns"):
-        (target / name).mkdir()
-    for name in ("stat", "status", "io", "cgroup", "limits", "cmdline", "environ", "maps"):
-        (target / name).write_bytes((source / name).read_bytes())
-    for name in ("stat", "status", "schedstat", "wchan"):
-        (target / "task" / str(pid) / name).write_bytes((source / name).read_bytes())
-    for stat in (target / "stat", target / "task" / str(pid) / "stat"):
-        stat.write_text(f"{pid} (stub) S" + stat.read_text().rpartition(")")[2][2:])
-    (target / "task" / str(pid) / "syscall").write_text("202 0x10 0x80 0x2 0x0 0x0 0x0 0x1 0x2\n")
-    (target / "exe").symlink_to(sys.executable)
-    (target / "cwd").symlink_to("/")
-    for name in ("pid", "net", "mnt"):
-        (target / "ns" / name).symlink_to(f"{name}:[1]")
-    (root / "locks").write_text("1: FLOCK  ADVISORY  WRITE 1 00:01:2 0 EOF\n")
-    yield root, pid
-    mine = [one for one in processes.list_all().values() if one.ppid == os.getpid() and one.state != "Z"]
-    assert not mine, "a child was left behind"
 
 
 def answer(ticker: Ticker, ask: Ask) -> Sample:

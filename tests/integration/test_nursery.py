@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from hangdoc.agent import isolate
-from hangdoc.agent.isolate import Emit, Nursery
+from hangdoc.agent import disposable, isolate
+from hangdoc.agent.disposable import Emit
+from hangdoc.agent.isolate import Nursery
 
 _F_SETPIPE_SZ = 1031  # fcntl.F_SETPIPE_SZ from Python 3.10 on
 
@@ -22,19 +23,19 @@ def _tells(number: int) -> Callable[[Emit], None]:
 
 
 def test_a_child_that_ends_before_it_names_its_task_costs_that_task_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    life, lives = isolate._child, iter([True])
+    life, lives = disposable.work, iter([True])
 
     def short(tasks: Any, queue: int, *rest: Any) -> None:
-        os.read(queue, isolate._NUMBER)
+        os.read(queue, disposable.NUMBER)
         os.kill(os.getpid(), signal.SIGKILL)
 
     def fork() -> int:
-        isolate._child = short if next(lives, False) else life  # type: ignore[assignment]
+        monkeypatch.setattr(isolate, "work", short if next(lives, False) else life)
         return real()
 
     real = os.fork
     monkeypatch.setattr(os, "fork", fork)
-    monkeypatch.setattr(isolate, "_child", life)
+    monkeypatch.setattr(isolate, "work", life)
     outcomes = Nursery().run_all({number: _tells(number) for number in range(10)}, time.monotonic() + 10)
     assert [(one.ended, one.detail) for one in outcomes.values()] == [("failed", "it ended early"), *[("done", "")] * 9]
 
@@ -45,7 +46,7 @@ def test_children_that_cannot_begin_are_a_failure_and_not_a_turn_that_never_came
     def no_room(_: Any) -> None:
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr(isolate, "seal", no_room)
+    monkeypatch.setattr(disposable, "seal", no_room)
     nursery = Nursery()
     began = time.monotonic()
     outcomes = nursery.run_all({number: _tells(number) for number in range(10)}, began + 10)

@@ -53,8 +53,14 @@ except (AttributeError, OSError):
 from hangdoc.agent.main import serve
 sys.exit(serve())
 """
-# The folder comes last: it may hold other packages, too, and the agent wants none of them.
-HERE = "import sys; sys.path.append(sys.argv[1]); from hangdoc.agent.main import serve; sys.exit(serve())"
+# The folder comes last: it may hold other packages, too, and the agent wants none of them. What imports define is no garbage.
+HERE = """\
+import gc, sys
+gc.set_threshold(20000)
+sys.path.append(sys.argv[1])
+from hangdoc.agent.main import serve
+sys.exit(serve())
+"""
 UNAVAILABLE = 69  # exit status when there is no Python, or a too old one (EX_UNAVAILABLE)
 GO = b'{"go":1}'  # the message of the shell: the zip may come
 _VERSIONS = "python3 python3.14 python3.13 python3.12 python3.11 python3.10 python3.9 python3.8"

@@ -15,7 +15,8 @@ from ..model.sample import Process, Unseen
 from ..probes import DEEP, fds, glance, mounts, pyspy, strace
 from ..probes.procfs import Folder, text
 from . import guardian, wire
-from .isolate import Emit, Nursery, Task
+from .disposable import Emit, Task
+from .isolate import Nursery
 
 TOOL_S = 2.0  # a tool may be attached for so long
 _MARGIN_S = 1.0  # for checks before and after
@@ -52,7 +53,7 @@ def _run(
     """Do these, each in a child, at the same time. Returns the steps that attached a tool."""
     tasks = {key: _task(key[0], root, wire.process(plain[key[1]]), ask.pyspy, deadline) for key in keys}
     steps: List[Dict[str, Any]] = []
-    for (probe, pid), outcome in nursery.run_all(tasks, deadline).items():
+    for (probe, pid), outcome in nursery.run_all(tasks, deadline, lambda _: True).items():
         for part in outcome.parts:
             unseen.extend(part.pop("unseen", ()))
             steps.extend([part.pop("step")] if "step" in part else [])

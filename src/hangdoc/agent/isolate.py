@@ -6,16 +6,12 @@ task after task, for a fork costs more than most of them; as soon as the queue g
 over what is left in it, so that a task that blocks or dawdles costs nobody but itself. A child that cannot be ended is
 counted; past `ABANDONED_LIMIT` of them the agent goes on with harmless reads only.
 
-What a child writes, one line each: `=NUMBER` takes a task of the queue, `+JSON` is a part of its answer, `!` ends it,
-`!WORDS` ends it with an error, and the child with it: nobody knows in what state that left it; `.` says that no task is
-left. One that ends without a word may have taken a task with it: the others do the rest.
+A child that ends without a word may have taken a task with it: the others do the rest.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import gc
 import json
 import os
 import select
@@ -26,17 +22,15 @@ from typing import Any, Callable, Dict, Hashable, List, Literal, Mapping, Option
 
 from ..model.plain import to_plain
 from ..model.words import UnseenReason
+from .disposable import NUMBER, Task, words, work
 
 ABANDONED_LIMIT = 3
 ANSWER_LIMIT = 32 << 20  # bytes of one child's answers
 AT_ONCE = 64  # children at one time; the other tasks wait for their turn under the same deadline
 GROW_S = 0.05  # so often more children are started, unless the queue will be empty before the next time
-_NUMBER = 4  # bytes of one number in the queue
+SIGN_S = 0.1  # so often a disposable process says that it lives
 _REAP_S = 0.2  # how long the end of killed children is looked for
-_PR_SET_PDEATHSIG = 1
 
-Emit = Callable[[Any], None]
-Task = Callable[[Emit], None]
 Ended = Literal["done", "timed-out", "failed", "skipped"]
 K = TypeVar("K", bound=Hashable)
 
@@ -70,34 +64,6 @@ class _Child:
     buffer: bytearray = field(default_factory=bytearray)
 
 
-def _libc() -> Optional[ctypes.CDLL]:
-    try:
-        return ctypes.CDLL(None, use_errno=True)
-    except OSError:
-        return None
-
-
-_LIBC = _libc()  # loaded before any fork
-
-
-def seal(keep: Set[int]) -> None:
-    """Make this forked process disposable: `/dev/null` on 0 to 2, nothing else open, own session, dies with its parent.
-
-    An unkillable child that kept an inherited pipe would keep the caller's ssh or shell pipeline from ever ending.
-    """
-    null = os.open(os.devnull, os.O_RDWR)
-    for number in (0, 1, 2):
-        os.dup2(null, number)
-    for name in os.listdir("/proc/self/fd"):
-        number = int(name)
-        if number > 2 and number not in keep:
-            with contextlib.suppress(OSError):
-                os.close(number)
-    os.setsid()
-    if _LIBC is not None:
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-
-
 class _Queue:
     """The numbers of all tasks in a pipe, which ends after them.
 
@@ -108,7 +74,7 @@ class _Queue:
     def __init__(self, count: int) -> None:
         self.reading, self._writing = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._writing, False)
-        self._rest = b"".join(number.to_bytes(_NUMBER, "little") for number in range(count))
+        self._rest = b"".join(number.to_bytes(NUMBER, "little") for number in range(count))
         self._open = True
         self.left = count
         self.due = time.monotonic() + GROW_S  # when it is asked next whether this is too slow
@@ -151,9 +117,15 @@ class _Queue:
 class Nursery:
     """Starts children, collects their answers, ends them. Keeps count of those that would not end."""
 
-    def __init__(self, keep: Set[int] = frozenset(), hangup_fd: Optional[int] = None) -> None:  # type: ignore[assignment]
+    def __init__(
+        self,
+        keep: Set[int] = frozenset(),  # type: ignore[assignment]
+        hangup_fd: Optional[int] = None,
+        sign: Optional[Callable[[], None]] = None,
+    ) -> None:
         self.keep = set(keep)  # descriptors that children need: the zip that the code is imported from
         self.hangup_fd = hangup_fd  # when its other end closes, `run_all` ends with Hangup
+        self.sign = sign  # gives a sign of life; where it is set, this process is disposable itself (standing.py)
         self.unreaped: Dict[int, Hashable] = {}  # pid -> key of the task that it was ended in, None between two
         self.started = 0
         self.cpu_s = 0.0
@@ -174,11 +146,54 @@ class Nursery:
         """Whether so many children are stuck that nothing risky may be started any more."""
         return self.abandoned > ABANDONED_LIMIT
 
-    def run_all(self, tasks: Mapping[K, Task], deadline: float) -> Dict[K, Outcome]:
-        """Run all tasks until `deadline` (CLOCK_MONOTONIC). Every task has an outcome; raises only Hangup."""
+    def run_all(
+        self, tasks: Mapping[K, Task], deadline: float, lasts: Callable[[K], bool] = lambda _: False
+    ) -> Dict[K, Outcome]:
+        """Run all tasks until `deadline` (CLOCK_MONOTONIC). Every task has an outcome; raises only Hangup.
+
+        `lasts`: whether a task waits for somebody else, with a time limit of its own. In a disposable process such tasks
+        alone need children, so that they wait side by side.
+        """
         outcomes: Dict[K, Outcome] = {key: Outcome() for key in tasks}
-        self._run(list(tasks), list(tasks.values()), list(outcomes.values()), deadline)
+        keys = list(tasks)
+        if self.sign is not None:
+            keys = [key for key in tasks if lasts(key)]
+            for key in tasks:
+                if key not in keys:
+                    self._do(tasks[key], outcomes[key], deadline)
+        if keys:
+            self._run(keys, [tasks[key] for key in keys], [outcomes[key] for key in keys], deadline)
         return outcomes
+
+    def dispose(self, pid: int, key: Hashable) -> None:
+        """End a child of this process that is not reaped yet, and wait for it as little as for any other."""
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)  # our own child, not yet reaped: the number cannot be another's
+        self.unreaped[pid] = key
+        self._reap(_REAP_S)
+
+    def _do(self, task: Task, outcome: Outcome, end: float) -> None:
+        """Do a task in this process."""
+
+        def emit(value: Any) -> None:
+            self._live()
+            outcome.parts.append(to_plain(value))
+
+        self._live()
+        if time.monotonic() >= end:
+            return
+        try:
+            task(emit)
+            outcome.ended = "done"
+        except Exception as error:  # one broken task must not cost the others
+            outcome.ended, outcome.detail = "failed", words(error)
+
+    def _live(self, until: float = 0.0) -> float:
+        """Say that this process lives, where somebody wants to know. Until when it may wait that would wait until then."""
+        if self.sign is None:
+            return until
+        self.sign()
+        return min(until, time.monotonic() + SIGN_S)
 
     def _run(self, keys: Sequence[Hashable], tasks: Sequence[Task], outcomes: Sequence[Outcome], end: float) -> None:
         try:
@@ -201,7 +216,7 @@ class Nursery:
                 if not running:
                     _failed(outcomes, "it ended early")  # a child took them, and never said so
                     return
-                until = min(queue.due, end) if queue.left else end
+                until = self._live(min(queue.due, end) if queue.left else end)
                 for number, _ in poller.poll(max(0.0, until - time.monotonic()) * 1000):
                     if number not in running:
                         raise Hangup
@@ -236,7 +251,7 @@ class Nursery:
             _failed(outcomes, f"fork: {error}")
             return None
         if pid == 0:
-            _child(tasks, queue, writing, self.keep, parent)
+            work(tasks, queue, writing, self.keep, parent)
         os.close(writing)
         os.set_blocking(reading, False)
         self.started += 1
@@ -309,35 +324,3 @@ def _take(child: _Child, line: bytes, outcomes: Sequence[Outcome]) -> None:
         else:
             outcome.ended, outcome.detail = ("failed", rest.decode()) if rest else ("done", "")
             child.task = None
-
-
-def _child(tasks: Sequence[Task], queue: int, writing: int, keep: Set[int], parent: int) -> None:
-    """The life of a child; never returns."""
-    status = 1
-    try:
-        gc.disable()
-        seal(keep | {queue, writing})
-        if os.getppid() != parent:
-            os._exit(1)  # the parent died before PDEATHSIG was set
-
-        def send(kind: bytes, words: str = "") -> None:
-            view = memoryview(kind + words.encode(errors="replace") + b"\n")
-            while view:
-                view = view[os.write(writing, view) :]
-
-        def emit(value: Any) -> None:
-            send(b"+", json.dumps(to_plain(value), separators=(",", ":"), allow_nan=False))
-
-        for number in iter(lambda: os.read(queue, _NUMBER), b""):
-            place = int.from_bytes(number, "little")
-            send(b"=", str(place))
-            try:
-                tasks[place](emit)
-            except BaseException as error:  # whatever it is, the parent has to hear of it
-                send(b"!", " ".join(f"{type(error).__name__}: {error}"[:500].split()))
-                raise
-            send(b"!")
-        send(b".")
-        status = 0
-    finally:
-        os._exit(status)

@@ -12,7 +12,7 @@ from ..model.plain import to_plain
 from ..model.sample import Fd, Process, Thread, Unseen
 from ..probes import environ, fds, kernelstacks, mapped, packages, pipes, processes, threads, waits
 from . import wire
-from .isolate import Emit
+from .disposable import Emit
 
 # step -> (probe that it belongs to, whether it may block), in the order in which they are done
 STEPS: Dict[str, Tuple[str, bool]] = {

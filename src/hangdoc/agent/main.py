@@ -14,17 +14,20 @@ import os
 import platform
 import signal
 import sys
-from typing import Any, Callable, Dict, Iterator, Optional, Set
+import time
+from dataclasses import replace
+from typing import Any, Dict, Optional, Set
 
 from .. import __version__
 from ..model.ask import Ask
 from . import wire
-from .frames import framed
+from .frames import framed, lines
 from .isolate import Hangup, Nursery
+from .standing import Standing, answered, line
 from .tick import Ticker
 
 PROTOCOL = 1
-_LINE_LIMIT = 4 << 20  # bytes of one question
+_LEAST_S = 0.5  # for an answer, however long it took to find out that the standing child gives none
 
 
 def hello() -> Dict[str, Any]:
@@ -40,22 +43,8 @@ def hello() -> Dict[str, Any]:
     }
 
 
-def lines(fd: int, wait: Callable[[int], bool] = lambda _: True) -> Iterator[bytes]:
-    """Lines of a descriptor until its end; a line that is too long ends it too.
-
-    `wait` is called before each read; when it gives False, nothing came for too long, and that is the end, too.
-    """
-    buffer = b""
-    while len(buffer) <= _LINE_LIMIT and wait(fd):
-        raw = os.read(fd, 1 << 16)
-        if not raw:
-            return
-        *whole, buffer = (buffer + raw).split(b"\n")
-        yield from whole
-
-
-def _send(fd: int, value: Any) -> None:
-    view = memoryview(framed(json.dumps(value, separators=(",", ":"), allow_nan=False).encode()))
+def _send(fd: int, message: bytes) -> None:
+    view = memoryview(framed(message))
     while view:
         view = view[os.write(fd, view) :]
 
@@ -94,30 +83,32 @@ def serve() -> int:
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     out = os.dup(1)
     os.dup2(2, 1)  # a stray print of any library goes to stderr
-    ticker = Ticker(Nursery(needed_fds(), hangup_fd=0))
+    nursery = Nursery(needed_fds(), hangup_fd=0)
+    ticker, standing = Ticker(nursery), Standing(nursery)
     orders = _Orders()
     gc.freeze()  # what there is stays, and is not copied for children by a search for garbage
     try:
-        _send(out, hello())
-        for line in lines(0, lambda fd: ticker.deaths.wait_for(fd, orders.idle_s)):
-            if not line.strip():
+        _send(out, line(hello()))
+        for said in lines(0, lambda fd: ticker.deaths.wait_for(fd, orders.idle_s)):
+            if not said.strip():
                 continue
             try:
-                plain = json.loads(line)
+                plain = json.loads(said)
                 if isinstance(plain, dict) and "order" in plain:
                     orders.take(plain["order"])
                     continue
                 question = orders.applied(wire.ask(plain))
             except ValueError as error:
-                _send(out, {"error": str(error)[:500]})
+                _send(out, line({"error": str(error)[:500]}))
                 continue
-            try:
-                answer = {"sample": ticker.answer(question), "id": question.id}
-            except Hangup:
-                return 0
-            except Exception as error:  # said to the caller, who may ask something else
-                answer = {"error": f"{type(error).__name__}: {error}"[:500], "id": question.id}
-            _send(out, answer)
-    except BrokenPipeError:
+            asked = time.monotonic()
+            message = standing.answer(question) if question.together else None
+            if message is None:
+                left = question.deadline_s - (time.monotonic() - asked)
+                message = line(answered(ticker, replace(question, deadline_s=max(left, _LEAST_S))))
+            _send(out, message)
+    except (BrokenPipeError, Hangup):
         return 0
+    finally:
+        standing.end()
     return 0

@@ -7,7 +7,8 @@ from typing import Any, Dict, List, Set
 from ..model.plain import to_plain
 from ..model.sample import Process, Unseen
 from ..probes import processes
-from .isolate import Emit, Nursery, Task
+from .disposable import Emit, Task
+from .isolate import Nursery
 
 
 def _reader(root: str, process: Process) -> Task:

@@ -12,7 +12,8 @@ from ..probes import filelocks, health, hostfacts, logs, machine, network, pyspy
 from ..probes.reading import reason
 from ..probes.syscalls import NUMBER
 from . import wire
-from .isolate import Emit, Nursery, Task
+from .disposable import Emit, Task
+from .isolate import Nursery
 
 _LOCK_LINES = 4096
 _LOCKABLE = ("file", "memfd")
@@ -114,7 +115,11 @@ def look(
         del tasks[key]
         detail = "an earlier look at the same did not end and cannot be ended"
         unseen.append(to_plain(Unseen(_PROBE_OF.get(key[0], key[0]), "skipped", detail)))
-    outcomes = nursery.run_all(tasks, deadline) if tasks else {}
+
+    def lasts(key: Key) -> bool:
+        return key[0] == "stacks" or (key[0] == "health" and health.may_wait(root, ask.health[key[1]]))
+
+    outcomes = nursery.run_all(tasks, deadline, lasts) if tasks else {}
     for key, outcome in outcomes.items():
         probe, pid = key
         for part in outcome.parts:

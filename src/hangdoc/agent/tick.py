@@ -16,7 +16,8 @@ from ..model.sample import Process, Unseen
 from ..probes import DEEP, PROBES, processes
 from . import surroundings
 from .deaths import Deaths
-from .isolate import Nursery, Outcome, Task
+from .disposable import Task
+from .isolate import Nursery, Outcome
 from .look import STEPS, Look, merge, missed
 from .outputs import Outputs
 from .resting import Resting
@@ -43,6 +44,7 @@ class Ticker:
         self.parents: Dict[int, int] = {}
         self.shared: Dict[Identity, List[str]] = {}  # read only when a thread has news; it seldom changes
         self.deaths = Deaths(root)
+        self.above: Set[int] = set()  # processes of the agent itself that stand above this one
         self.outputs = Outputs()
         self.resting = Resting(root)
         self.spaces: Dict[Identity, Dict[str, Any]] = {}  # namespaces and control group, good as long as the words
@@ -126,8 +128,8 @@ class Ticker:
         return found
 
     def own(self, parents: Mapping[int, int]) -> Set[int]:
-        """This process and its children that could not be ended: no part of what is looked at."""
-        return {os.getpid()} | descendants(parents, self.nursery.unreaped)
+        """The processes of the agent, with children that could not be ended: no part of what is looked at."""
+        return {os.getpid()} | self.above | descendants(parents, self.nursery.unreaped)
 
     def steps(self, ask: Ask, process: Process) -> List[str]:
         """What a child has to do for a process."""

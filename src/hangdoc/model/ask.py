@@ -35,3 +35,4 @@ class Ask:
     check_files: Tuple[str, ...] = ()  # files on stuck stacks whose hash is compared with RECORD (probe `packages`)
     pyspy: Optional[str] = None  # a py-spy to use when the target has none
     deadline_s: float = 5.0  # for the whole tick
+    together: bool = False  # one of many: a standing child may do all of it, for as long as nothing blocks

@@ -39,6 +39,14 @@ def addresses(root: str, wanted: HealthAsk) -> Iterator[Tuple[socket.AddressFami
             yield (socket.AF_INET6 if ":" in host else socket.AF_INET), host
 
 
+def may_wait(root: str, wanted: HealthAsk) -> bool:
+    """Whether asking may take a while: somebody listens there, or that cannot be told. Else it is refused at once."""
+    try:
+        return procnet.listens(root, wanted.pid, wanted.port)
+    except OSError:
+        return True
+
+
 def ask(root: str, wanted: HealthAsk, deadline_s: float = 2.0) -> Health:
     """One GET on this machine, answered within the deadline or not. No redirect is followed, at most 4 kB are read.
 

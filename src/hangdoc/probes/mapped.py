@@ -45,12 +45,10 @@ def sort(maps: str, preload: str) -> Tuple[Tuple[str, ...], Tuple[str, ...]]:
     named = {one.rpartition("/")[2] for one in re.split(r"[:\s]+", preload) if one}
     weights: Dict[str, None] = {}
     libraries: Dict[str, None] = {}
-    last = ""
-    for line in maps.splitlines():
-        path = line[73:].strip() if len(line) > 73 else ""
-        if not path.startswith("/") or path == last:
+    # Most of thousands of lines are unnamed, or name one of a few hundred files again.
+    for path in dict.fromkeys([line[73:] for line in maps.split("\n")]):
+        if not path.startswith("/"):
             continue
-        last = path
         if WEIGHTS.search(path):
             weights[path] = None
         elif ".so" in path and (LIBRARY.search(path) or path.rpartition("/")[2] in named):

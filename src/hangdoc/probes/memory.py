@@ -11,6 +11,7 @@ from __future__ import annotations
 import bisect
 import contextlib
 import os
+import re
 import struct
 import sys
 from typing import Dict, List, Optional, Tuple
@@ -27,21 +28,21 @@ Area = Tuple[int, int, str]  # first address, end, "safe" or "copied" (only wher
 Shared = Tuple[int, int, int, str]  # first address, end, offset in the object, the object as "major:minor:inode"
 
 
+# A line of `maps` whose area can be written to: first address, end, "p" or "s", offset, device, inode, name.
+_WRITABLE = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) rw.([ps]) ([0-9a-f]+) (\S+) (\d+) *(.*)$", re.MULTILINE)
+
+
 def areas(raw: bytes) -> List[Area]:
     """The areas of a `maps` in which something may be read, by address."""
     found = []
-    for line in raw.split(b"\n"):
-        words = line.split(None, 5)
-        if len(words) < 5 or not words[1].startswith(b"rw"):
-            continue
-        name = os.fsdecode(words[5]) if len(words) > 5 else ""
-        if name.startswith(_SHARED) or name.startswith(_ANONYMOUS) or (not name and words[4] == b"0"):
+    for first, end, shared, _, _, inode, raw_name in _WRITABLE.findall(raw):
+        name = os.fsdecode(raw_name) if raw_name else ""
+        if name.startswith(_SHARED) or name.startswith(_ANONYMOUS) or (not name and inode == b"0"):
             kind = "safe"
-        elif name.startswith("/") and words[1].endswith(b"p") and not name.startswith("/dev/"):
+        elif name.startswith("/") and shared == b"p" and not name.startswith("/dev/"):
             kind = "copied"
         else:
             continue
-        first, _, end = words[0].partition(b"-")
         found.append((int(first, 16), int(end, 16), kind))
     return found
 
@@ -49,15 +50,13 @@ def areas(raw: bytes) -> List[Area]:
 def shared_areas(raw: bytes) -> List[Shared]:
     """The shared mappings of a `maps` that can be written to, by address; devices are left out."""
     found = []
-    for line in raw.split(b"\n"):
-        words = line.split(None, 5)
-        if len(words) == 6 and words[1].startswith(b"rw") and words[1].endswith(b"s") and words[4] != b"0":
-            name = os.fsdecode(words[5])
+    for first, end, shared, offset, device, inode, raw_name in _WRITABLE.findall(raw):
+        if shared == b"s" and inode != b"0" and raw_name:
+            name = os.fsdecode(raw_name)
             if name.startswith("/dev/") and not name.startswith(_SHARED):
                 continue
-            first, _, end = words[0].partition(b"-")
-            object_ = f"{os.fsdecode(words[3])}:{os.fsdecode(words[4])}"
-            found.append((int(first, 16), int(end, 16), int(words[2], 16), object_))
+            object_ = f"{os.fsdecode(device)}:{os.fsdecode(inode)}"
+            found.append((int(first, 16), int(end, 16), int(offset, 16), object_))
     return found
 
 

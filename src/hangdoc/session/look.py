@@ -138,9 +138,11 @@ class Look:
         stack_pids: tuple[int, ...] | None = None,
         wait_pids: tuple[int, ...] | None = None,
         needed: tuple[int, ...] | None = None,
+        *,
+        together: bool = False,
     ) -> None:
         """Ask one question about the launch and take the answer in. `stack_pids`: None is every needed member that lives;
-        `needed`: of all others, only those that spent CPU time are read anew."""
+        `needed`: of all others, only those that spent CPU time are read anew; `together`: it is one of many."""
         self._id += 1
         launch = self.diagnosis.launch or self.launch
         gone = {pid for pid, track in self.diagnosis.history.tracks.items() if track.gone is not None}
@@ -164,6 +166,7 @@ class Look:
                 check_files=check_files,
                 pyspy=self._pyspy,
                 deadline_s=deadline_s,
+                together=together,
             )
         )
         self._keep(sample)

@@ -1,0 +1,161 @@
+"""A child that answers whole questions by itself, for as long as nothing blocks.
+
+A fork for each risky read costs more than the read, and most of those who are watched have nothing that blocks. So a
+question that is one of many (`Ask.together`) goes to one standing child, which does all of it but what `lasting` tasks do.
+It is disposable as a whole: it holds nothing but its two pipes, gives signs of life as it goes on from read to read, and is
+killed when it gives none, never waited for. The same question is then answered with a child for each risky read, which finds
+out what it is that blocks; and so are the next ones, for `AGAIN_S`, or for ever where the standing child could not be ended.
+
+It reads questions as JSON lines. It writes `.` as a sign of life, and each answer as one line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import select
+import time
+from typing import Any, Dict, Optional, Set
+
+from ..model.ask import Ask
+from ..model.plain import to_plain
+from . import wire
+from .disposable import seal
+from .frames import lines
+from .isolate import SIGN_S, Hangup, Nursery
+from .tick import Ticker
+
+PATIENCE_S = 1.0  # without a sign of life; the rest of a question's time is enough to answer it in the other way
+AGAIN_S = 30.0
+
+
+def answered(ticker: Ticker, ask: Ask) -> Dict[str, Any]:
+    """The message that answers a question, whatever goes wrong. Raises only Hangup."""
+    try:
+        return {"sample": ticker.answer(ask), "id": ask.id}
+    except Hangup:
+        raise
+    except Exception as error:  # said to the caller, who may ask something else
+        return {"error": f"{type(error).__name__}: {error}"[:500], "id": ask.id}
+
+
+def line(value: Any) -> bytes:
+    """One line of JSON, without its end."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+
+
+class Standing:
+    """Starts the child when it is first wanted, and ends it when it gives no sign of life."""
+
+    def __init__(self, nursery: Nursery, root: str = "/proc") -> None:
+        self.nursery = nursery
+        self.root = root
+        self.pid: Optional[int] = None
+        self._reading = self._writing = -1
+        self._ended: Set[int] = set()
+        self._again = float("-inf")
+
+    def answer(self, ask: Ask) -> Optional[bytes]:
+        """Its answer as one line; None when there is none, and the question has to be answered in the other way."""
+        if self.pid is None and not self._start():
+            return None
+        try:
+            self._send(line(to_plain(ask)) + b"\n")
+            found = self._wait(time.monotonic() + ask.deadline_s)
+        except OSError:
+            found = None
+        if found is None:
+            self.end()
+        return found
+
+    def end(self) -> None:
+        """End the child."""
+        if self.pid is None:
+            return
+        os.close(self._reading)
+        os.close(self._writing)
+        self.nursery.dispose(self.pid, "standing")
+        self._ended.add(self.pid)
+        self.pid, self._again = None, time.monotonic() + AGAIN_S
+
+    def _start(self) -> bool:
+        stuck = self.nursery.abandoned and self._ended & set(self.nursery.unreaped)
+        if stuck or time.monotonic() < self._again:
+            return False
+        questions, answers = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
+        parent = os.getpid()
+        try:
+            pid = os.fork()
+        except OSError:
+            for fd in (*questions, *answers):
+                os.close(fd)
+            self._again = time.monotonic() + AGAIN_S
+            return False
+        if pid == 0:
+            self._live(questions[0], answers[1], parent)
+        os.close(questions[0])
+        os.close(answers[1])
+        self.pid, self._reading, self._writing = pid, answers[0], questions[1]
+        os.set_blocking(self._writing, False)
+        return True
+
+    def _send(self, data: bytes) -> None:
+        end = time.monotonic() + PATIENCE_S
+        poller = select.poll()
+        poller.register(self._writing, select.POLLOUT)
+        view = memoryview(data)
+        while view:
+            if not poller.poll(max(0.0, end - time.monotonic()) * 1000):
+                raise TimeoutError
+            view = view[os.write(self._writing, view) :]
+
+    def _wait(self, end: float) -> Optional[bytes]:
+        poller = select.poll()
+        poller.register(self._reading, select.POLLIN)
+        if self.nursery.hangup_fd is not None:
+            poller.register(self.nursery.hangup_fd, select.POLLHUP | getattr(select, "POLLRDHUP", 0))
+        answer = bytearray()
+        while not answer.endswith(b"\n"):
+            until = min(end, time.monotonic() + PATIENCE_S)
+            ready = poller.poll(max(0.0, until - time.monotonic()) * 1000)
+            if not ready:
+                return None
+            if any(fd != self._reading for fd, _ in ready):
+                raise Hangup
+            raw = os.read(self._reading, 1 << 16)
+            if not raw:
+                return None
+            answer += raw if answer else raw.lstrip(b".")
+        return bytes(answer[:-1])
+
+    def _live(self, questions: int, answers: int, parent: int) -> None:
+        """The life of the child; never returns."""
+        status = 1
+        try:
+            seal({questions, answers, *self.nursery.keep})
+            if os.getppid() != parent:
+                os._exit(1)  # the parent died before its death would have been told
+            gc.freeze()
+            said = 0.0
+
+            def sign() -> None:
+                nonlocal said
+                now = time.monotonic()
+                if now - said >= SIGN_S:
+                    said = now
+                    os.write(answers, b".")
+
+            ticker = Ticker(Nursery(self.nursery.keep, hangup_fd=questions, sign=sign), self.root)
+            ticker.above.add(parent)
+            for question in lines(questions, ticker.deaths.wait_for):
+                with contextlib.suppress(ChildProcessError):  # what a probe left to whoever reaps
+                    while os.waitpid(-1, os.WNOHANG)[0]:
+                        pass
+                view = memoryview(line(answered(ticker, wire.ask(json.loads(question)))) + b"\n")
+                while view:
+                    view = view[os.write(answers, view) :]
+            status = 0
+        finally:
+            os._exit(status)
