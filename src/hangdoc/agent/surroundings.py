@@ -16,6 +16,7 @@ from .disposable import Emit, Task
 from .isolate import Nursery
 
 _LOCK_LINES = 4096
+_STANDARD = 2  # descriptors that are looked at for the logs alone
 _LOCKABLE = ("file", "memfd")
 _LOCKING = frozenset(NUMBER[name] for name in ("flock", "fcntl") if name in NUMBER)
 _PROBES = frozenset(("sockets", "logs", "host", "storage", "network", "machine", "stacks", "health", "fds"))
@@ -24,15 +25,15 @@ Key = Tuple[str, int]  # task, and the process (or the place in the question) th
 
 
 def locks(root: str, members: Mapping[int, Mapping[str, Any]], unseen: List[Any]) -> Tuple[List[FileLock], List[str]]:
-    """(locks on files that members have open, their lines of `/proc/locks`), as far as members tell. Never blocks."""
-    try:
-        lines = filelocks.read_lines(root)
-    except OSError as error:
-        unseen.append({"probe": "fds", "reason": reason(error), "detail": f"locks: {error.strerror}"})
-        lines = []
+    """(locks on files that members have open, their lines of `/proc/locks`), as far as members tell. Never blocks.
+
+    The kernel's table is that of the whole machine and takes 15 ms on a busy one, so it is read only where a thread waits
+    for a lock, or may.
+    """
     paths: Dict[int, str] = {}
     held: Dict[int, List[str]] = {}
     waiting: Dict[int, Set[int]] = {}
+    may_wait = False
     for pid, process in members.items():
         fds = process.get("fds", {})
         for fd in fds.values():
@@ -40,10 +41,19 @@ def locks(root: str, members: Mapping[int, Mapping[str, Any]], unseen: List[Any]
                 paths.setdefault(fd["inode"], fd["target"])
             if "locks" in fd:
                 held.setdefault(pid, []).extend(fd["locks"])
-        for thread in process.get("threads", {}).values():
+        table = process.get("threads", {})
+        may_wait = may_wait or (len(fds) > _STANDARD and not table)
+        for thread in table.values():
             if thread.get("syscall") in _LOCKING:
                 number = filelocks.descriptor_waited_for(wire.thread(thread))
                 waiting.setdefault(pid, set()).add(fds.get(str(number), {}).get("inode", 0))
+            may_wait = may_wait or ("syscall" not in thread and thread["state"] != "R")  # it may not be read
+    lines: List[str] = []
+    if may_wait or waiting:
+        try:
+            lines = filelocks.read_lines(root)
+        except OSError as error:
+            unseen.append({"probe": "fds", "reason": reason(error), "detail": f"locks: {error.strerror}"})
     found, kept = filelocks.build(lines, paths, held, waiting)
     return found, kept[:_LOCK_LINES]
 

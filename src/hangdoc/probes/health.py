@@ -6,11 +6,11 @@ import encodings.idna  # noqa: F401 - connect(2) by name needs it: loaded once h
 import re
 import socket
 import time
-from typing import Iterator, Optional, Tuple
+from typing import List, Optional, Tuple
 
 from ..model.ask import HealthAsk
 from ..model.sample import Health
-from . import procnet
+from . import sockets
 from .namespaces import socket_in
 
 LOOPBACKS = ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
@@ -19,32 +19,26 @@ ANSWER_LIMIT = 4096
 ADDRESS_LIMIT = 4
 
 
-def addresses(root: str, wanted: HealthAsk) -> Iterator[Tuple[socket.AddressFamily, str]]:
-    """Where to ask: both loopbacks, then, when they refused, the addresses that somebody listens on at that port.
+def addresses(root: str, wanted: HealthAsk) -> List[Tuple[socket.AddressFamily, str]]:
+    """Where to ask: both loopbacks, then the addresses that somebody listens on at that port; nowhere when nobody does.
 
     A server that was given a `--host` of its own listens there only; the kernel keeps such a request on this machine.
     """
-    yield from LOOPBACKS
     try:
-        rows = procnet.read(root, wanted.pid, None)
+        rows = sockets.listeners(root, wanted.pid, wanted.port)
     except OSError:
-        return
-    hosts = dict.fromkeys(
-        (row.family, row.local.rpartition(":")[0].strip("[]"))
-        for row in rows
-        if row.state == "LISTEN" and row.family != "unix" and row.local.endswith(f":{wanted.port}")
-    )
+        return list(LOOPBACKS)
+    hosts = dict.fromkeys((row.family, row.local.rpartition(":")[0].strip("[]")) for row in rows)
+    found = list(LOOPBACKS) if rows else []
     for _, host in list(hosts)[:ADDRESS_LIMIT]:
         if host not in ("0.0.0.0", "::", "127.0.0.1", "::1"):  # noqa: S104 - compared, not bound
-            yield (socket.AF_INET6 if ":" in host else socket.AF_INET), host
+            found.append((socket.AF_INET6 if ":" in host else socket.AF_INET, host))
+    return found
 
 
 def may_wait(root: str, wanted: HealthAsk) -> bool:
     """Whether asking may take a while: somebody listens there, or that cannot be told. Else it is refused at once."""
-    try:
-        return procnet.listens(root, wanted.pid, wanted.port)
-    except OSError:
-        return True
+    return bool(addresses(root, wanted))
 
 
 def ask(root: str, wanted: HealthAsk, deadline_s: float = 2.0) -> Health:

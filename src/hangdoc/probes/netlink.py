@@ -30,6 +30,7 @@ INET_REPLY = struct.Struct("=BBBB2s2s16s16sIIIIIIII")
 UNIX_REQUEST = struct.Struct("=BBHIIIII")
 UNIX_REPLY = struct.Struct("=BBBBIII")
 
+LISTEN = 10  # TCP_LISTEN, net/tcp_states.h
 TCP_STATES = {
     1: "ESTABLISHED",
     2: "SYN_SENT",
@@ -40,11 +41,11 @@ TCP_STATES = {
     7: "CLOSE",
     8: "CLOSE_WAIT",
     9: "LAST_ACK",
-    10: "LISTEN",
+    LISTEN: "LISTEN",
     11: "CLOSING",
     12: "SYN_RECV",  # TCP_NEW_SYN_RECV: a handshake of a listener
 }
-UNIX_STATES = {1: "CONNECTED", 7: "UNCONNECTED", 10: "LISTEN"}
+UNIX_STATES = {1: "CONNECTED", 7: "UNCONNECTED", LISTEN: "LISTEN"}
 
 
 def attributes(data: bytes) -> Dict[int, bytes]:
@@ -80,7 +81,7 @@ def parse_tcp(data: bytes, net_ns: int | None) -> Socket:
     """One inet_diag_msg with its attributes."""
     family, state, _, _, sport, dport, src, dst, _, _, _, _, rqueue, wqueue, _, inode = INET_REPLY.unpack_from(data)
     info = attributes(data[INET_REPLY.size :]).get(INET_DIAG_INFO, b"")
-    listening = state == 10
+    listening = state == LISTEN
     return Socket(
         inode=inode,
         family="tcp" if family == socket.AF_INET else "tcp6",
@@ -141,11 +142,14 @@ def messages(link: socket.socket, request: bytes, kind_asked: int = SOCK_DIAG_BY
             raise OSError(errno.EPIPE, "netlink ended without an end record")
 
 
-def dump_tcp(link: socket.socket, net_ns: int | None) -> List[Socket]:
-    """Every TCP socket of the namespace of `link`, IPv4 and IPv6. Raises OSError."""
+def dump_tcp(link: socket.socket, net_ns: int | None, listening_on: int | None = None) -> List[Socket]:
+    """Every TCP socket of the namespace of `link`, IPv4 and IPv6, or only those that listen on a port: then the kernel
+    looks through its few listeners alone. Raises OSError."""
     rows: List[Socket] = []
+    states = 0xFFFFFFFF if listening_on is None else 1 << LISTEN
+    wanted = (listening_on or 0).to_bytes(2, "big").ljust(48, b"\0")  # struct inet_diag_sockid: the own port first
     for family in (socket.AF_INET, socket.AF_INET6):
-        request = INET_REQUEST.pack(family, socket.IPPROTO_TCP, 1 << (INET_DIAG_INFO - 1), 0, 0xFFFFFFFF, b"\0" * 48)
+        request = INET_REQUEST.pack(family, socket.IPPROTO_TCP, 1 << (INET_DIAG_INFO - 1), 0, states, wanted)
         rows.extend(parse_tcp(one, net_ns) for one in messages(link, request) if len(one) >= INET_REPLY.size)
     return rows
 

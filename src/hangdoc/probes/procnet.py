@@ -6,7 +6,6 @@ Form: Documentation/networking/proc_net_tcp.rst; proc(5). Addresses are 32-bit w
 from __future__ import annotations
 
 import contextlib
-import re
 import socket
 import sys
 from typing import List, Optional
@@ -75,13 +74,3 @@ def read(root: str, pid: int, net_ns: Optional[int]) -> List[Socket]:
     with contextlib.suppress(FileNotFoundError):  # no IPv6 in this kernel
         rows += parse_tcp(text(f"{root}/{pid}/net/tcp6", 1 << 24), "tcp6", net_ns)
     return rows + parse_unix(text(f"{root}/{pid}/net/unix", 1 << 24), net_ns)
-
-
-def listens(root: str, pid: int, port: int) -> bool:
-    """Whether anybody listens on a TCP port in the network namespace of `pid`. Raises OSError."""
-    wanted = re.compile(rf" [0-9A-F]+:{port:04X} [0-9A-F]+:0000 0A ")
-    if wanted.search(text(f"{root}/{pid}/net/tcp", 1 << 24)):
-        return True
-    with contextlib.suppress(FileNotFoundError):  # no IPv6 in this kernel
-        return bool(wanted.search(text(f"{root}/{pid}/net/tcp6", 1 << 24)))
-    return False

@@ -29,6 +29,18 @@ def read(root: str, members: Dict[int, Process], inodes: Set[int], unseen: List[
     return kept
 
 
+def listeners(root: str, pid: int, port: int) -> List[Socket]:
+    """TCP sockets that listen on a port in the network namespace of `pid`. Raises OSError where that cannot be read."""
+    try:
+        with socket_in(root, pid, socket.AF_NETLINK, socket.SOCK_DGRAM, netlink.NETLINK_SOCK_DIAG) as link:
+            link.settimeout(TIMEOUT_S)
+            rows = netlink.dump_tcp(link, None, listening_on=port)
+    except (OSError, AttributeError):  # as in `_of_namespace`
+        rows = procnet.read(root, pid, None)
+    wanted = f":{port}"
+    return [row for row in rows if row.state == "LISTEN" and row.family != "unix" and row.local.endswith(wanted)]
+
+
 def _namespaces(root: str, members: Dict[int, Process]) -> List[Tuple[Optional[int], int]]:
     """(namespace, a member in it), each namespace once."""
     found: Dict[Optional[int], int] = {}

@@ -279,7 +279,7 @@ def _locks(
     alike = all(one.pid_ns is None or f"pid:[{one.pid_ns}]" == ours for one in members.values())
     host = os.uname().nodename if alike else None
     kernel: Optional[Dict[int, List[filelocks.Line]]] = {} if alike else None
-    if kernel is not None:
+    if kernel is not None and (elsewhere or any(walked.locks for _, _, walked in found)):
         try:
             for line in filelocks.parse(filelocks.read_lines(root)):
                 kernel.setdefault(line.inode, []).append(line)
