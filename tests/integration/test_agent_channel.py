@@ -29,11 +29,12 @@ STATE = ("processes", "threads", "fds", "environ")
 def test_the_local_channel_asks_again_and_again_and_leaves_nothing() -> None:
     with running(["sh", "-c", "echo ready; exec sleep 300"]) as (pid, _):
         channel = LocalChannel()
-        agent = channel.pid
+        assert channel.pid is None
         for number in range(3):
             sample = channel.ask(Ask(number, STATE, pids=(pid,)))
             assert sample.processes[pid].threads
             assert sample.host == os.uname().nodename
+        agent = channel.pid
         channel.close()
         channel.close()
         assert agent not in processes.list_all()
@@ -43,6 +44,8 @@ def test_the_local_channel_asks_again_and_again_and_leaves_nothing() -> None:
 
 def test_an_agent_that_was_killed_is_an_error_with_its_last_words() -> None:
     channel = LocalChannel()
+    channel.ask(Ask(0, STATE, pids=(os.getpid(),)))
+    assert channel.pid is not None
     os.kill(channel.pid, signal.SIGKILL)
     with pytest.raises(ChannelError, match="ended"):
         channel.ask(Ask(1, STATE))
@@ -76,22 +79,24 @@ import os, sys, time
 from hangdoc.hosts.local import LocalChannel
 from hangdoc.model.ask import Ask
 channel = LocalChannel()
+channel.ask(Ask(0, ("processes",), pids=(os.getpid(),), together=sys.argv[1] == "together"))
 print(channel.pid, flush=True)
 channel.ask(Ask(1, ("health",), pids=(os.getpid(),), deadline_s=30.0))
 time.sleep(60)
 """
 
 
-def test_the_agent_ends_when_its_caller_is_killed() -> None:
+@pytest.mark.parametrize("way", ["together", "apart"])
+def test_the_agent_ends_when_its_caller_is_killed(way: str) -> None:
     path = str(Path(processes.__file__).parents[2])
     caller = subprocess.Popen(
-        [sys.executable, "-c", CALLER], stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path}
+        [sys.executable, "-c", CALLER, way], stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path}
     )
     assert caller.stdout is not None
     agent = int(caller.stdout.readline())
     caller.kill()
     caller.communicate()
-    eventually(lambda: agent not in processes.list_all(), 5)
+    assert eventually(lambda: agent not in processes.list_all(), 5)
 
 
 def _agent(python: str, patch: str = "") -> subprocess.CompletedProcess[bytes]:

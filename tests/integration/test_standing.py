@@ -153,22 +153,35 @@ def test_it_says_a_long_question_is_given_up_when_the_caller_has_gone() -> None:
     assert eventually(lambda: child.nursery.abandoned == 0)
 
 
-def test_a_channel_goes_on_when_its_standing_child_is_stopped_or_killed_and_leaves_nothing() -> None:
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
+def test_a_channel_goes_on_with_an_agent_when_its_standing_child_does_not(number: signal.Signals) -> None:
     with running(["sh", "-c", "echo ready; exec sleep 300"]) as (pid, _):
         channel = LocalChannel()
+        asked: list[int] = []
         try:
-            mine: list[int] = []
-            for number in range(3):
-                sample = channel.ask(Ask(number, STATE, pids=(pid,), together=True))
+            for question in range(3):
+                sample = channel.ask(Ask(question, STATE, pids=(pid,), together=True))
                 assert sample.processes[pid].threads
-                children = [one.pid for one in processes.list_all().values() if one.ppid == channel.pid]
-                mine += children
-                if number == 0:
-                    assert len(children) == 1
-                    os.kill(children[0], signal.SIGSTOP)
+                assert channel.pid is not None
+                asked.append(channel.pid)
+                if question == 0:
+                    os.kill(channel.pid, number)
         finally:
             channel.close()
-    assert eventually(lambda: not set(mine) & set(processes.list_all()))
+    assert asked[0] != asked[1] == asked[2]
+    assert eventually(lambda: not set(asked) & set(processes.list_all()))
+
+
+def test_it_does_nothing_about_signals_that_its_parent_sends_on(one: Standing) -> None:
+    caught: list[int] = []
+    before = signal.signal(signal.SIGUSR1, lambda number, _: caught.append(number))
+    try:
+        assert one.answer(Ask(1, ("processes",), pids=(os.getppid(),), together=True)) is not None
+        assert one.pid is not None
+        held = Path(f"/proc/{one.pid}/status").read_text().partition("SigCgt:\t")[2].split()[0]
+        assert not int(held, 16) & 1 << signal.SIGUSR1 - 1
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_deaths_are_told_with_their_status(one: Standing) -> None:

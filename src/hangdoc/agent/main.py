@@ -84,7 +84,7 @@ def serve() -> int:
     out = os.dup(1)
     os.dup2(2, 1)  # a stray print of any library goes to stderr
     nursery = Nursery(needed_fds(), hangup_fd=0)
-    ticker, standing = Ticker(nursery), Standing(nursery)
+    ticker, standing = Ticker(nursery), Standing(nursery, above={os.getpid()})
     orders = _Orders()
     gc.freeze()  # what there is stays, and is not copied for children by a search for garbage
     try:

@@ -16,8 +16,9 @@ import gc
 import json
 import os
 import select
+import signal
 import time
-from typing import Any, Dict, Optional, Set
+from typing import Any, Dict, Iterable, Optional, Set
 
 from ..model.ask import Ask
 from ..model.plain import to_plain
@@ -46,11 +47,21 @@ def line(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
 
 
+def _forget_signals() -> None:
+    """What the parent does about signals is not for its child to do: it might send them on to others."""
+    signal.set_wakeup_fd(-1)
+    for number in signal.valid_signals():
+        if callable(signal.getsignal(number)):
+            signal.signal(number, signal.SIG_DFL)
+
+
 class Standing:
     """Starts the child when it is first wanted, and ends it when it gives no sign of life."""
 
-    def __init__(self, nursery: Nursery, root: str = "/proc") -> None:
+    def __init__(self, nursery: Nursery, root: str = "/proc", above: Iterable[int] = ()) -> None:
+        """`above`: processes that belong to the agent, too, so that they are no part of what is looked at."""
         self.nursery = nursery
+        self.above = set(above)
         self.root = root
         self.pid: Optional[int] = None
         self._reading = self._writing = -1
@@ -61,13 +72,15 @@ class Standing:
         """Its answer as one line; None when there is none, and the question has to be answered in the other way."""
         if self.pid is None and not self._start():
             return None
+        found = None
         try:
             self._send(line(to_plain(ask)) + b"\n")
             found = self._wait(time.monotonic() + ask.deadline_s)
         except OSError:
-            found = None
-        if found is None:
-            self.end()
+            pass
+        finally:  # also when a signal ends the wait: its late answer must not be taken for that of the next question
+            if found is None:
+                self.end()
         return found
 
     def end(self) -> None:
@@ -137,6 +150,7 @@ class Standing:
             seal({questions, answers, *self.nursery.keep})
             if os.getppid() != parent:
                 os._exit(1)  # the parent died before its death would have been told
+            _forget_signals()
             gc.freeze()
             said = 0.0
 
@@ -148,7 +162,7 @@ class Standing:
                     os.write(answers, b".")
 
             ticker = Ticker(Nursery(self.nursery.keep, hangup_fd=questions, sign=sign), self.root)
-            ticker.above.add(parent)
+            ticker.above |= self.above
             for question in lines(questions, ticker.deaths.wait_for):
                 with contextlib.suppress(ChildProcessError):  # what a probe left to whoever reaps
                     while os.waitpid(-1, os.WNOHANG)[0]:

@@ -139,7 +139,7 @@ class _Session:
             channel = opened(self.targets, self.reaching, RETRY_S)
             if self.words:
                 self._start()
-            first = target.scan(channel)
+            first = target.scan(channel, together=True)
             named = self.child.pid if self.child else pid_of(channel, self.targets)
             launch = target.choose(channel, first, named)
             if self.save:

@@ -10,8 +10,9 @@ import subprocess
 import sys
 import time
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -22,9 +23,13 @@ from ..model.sample import Sample
 from .channel import ChannelError
 from .frames import Reader, TooMuch
 
+if TYPE_CHECKING:
+    from ..agent.standing import Standing
+
 _GRACE_S = 3.0  # beyond an ask's own deadline: starting to run, writing and reading the answer
 _START_S = 15.0  # for the first line of the agent; a cold Python on a loaded machine is slow
 _END_S = 2.0  # for the agent to end after its stdin was closed
+_LEAST_S = 0.5  # for an answer, however long it took to find out that the standing child gives none
 _FOLDER = Path(__file__).parents[2]  # where this package is
 _WORDS_LIMIT = 64 << 10  # of its stderr, the last ones
 
@@ -187,9 +192,57 @@ class CommandChannel:
             raise ChannelError(f"{self.host} sent what is no answer of an agent: {error}", self.last_words) from error
 
 
-class LocalChannel(CommandChannel):
-    """The agent on this machine, run by our own Python from the files that are sent to any other host."""
+class LocalChannel:
+    """This machine. Questions that are one of many go to a standing child of this process (agent/standing.py), for as long
+    as nothing blocks; all others to an agent, run by our own Python from the files that are sent to any other host."""
 
     def __init__(self) -> None:
-        """Start it. Raises ChannelError."""
-        super().__init__(os.uname().nodename, bootstrap.here(sys.executable, str(_FOLDER)))
+        """Nothing is started before the first question."""
+        self.host = os.uname().nodename
+        self._standing: Standing | None = None
+        self._blocked = False
+        self._agent: CommandChannel | None = None
+        self._closed = False
+
+    @property
+    def pid(self) -> int | None:
+        """Number of the process that was asked last; None before the first question."""
+        known = self._agent or self._standing
+        return known.pid if known is not None else None
+
+    def ask(self, ask: Ask) -> Sample:
+        """Send one question and wait for its sample, at most `ask.deadline_s` and a grace. Raises ChannelError."""
+        if self._closed:
+            raise ChannelError(f"the channel to {self.host} is closed")
+        if ask.together and not self._blocked:
+            began = time.monotonic()
+            sample = self._together(ask)
+            if sample is not None:
+                return sample
+            self._blocked = True
+            ask = replace(ask, together=False, deadline_s=max(_LEAST_S, ask.deadline_s - (time.monotonic() - began)))
+        if self._agent is None:
+            self._agent = CommandChannel(self.host, bootstrap.here(sys.executable, str(_FOLDER)))
+        return self._agent.ask(ask)
+
+    def close(self) -> None:
+        """End the child and the agent and leave nothing behind. May be called again."""
+        self._closed = True
+        if self._standing is not None:
+            self._standing.end()
+        if self._agent is not None:
+            self._agent.close()
+
+    def _together(self, ask: Ask) -> Sample | None:
+        if self._standing is None:
+            from ..agent.isolate import Nursery  # noqa: PLC0415 - 50 ms that only a watch of this machine needs
+            from ..agent.standing import Standing  # noqa: PLC0415
+
+            self._standing = Standing(Nursery())
+        message = self._standing.answer(ask)
+        if message is None:
+            return None
+        line = decode(message, _Line)
+        if line.sample is None:
+            raise ChannelError(f"this machine could not be read: {line.error}")
+        return line.sample

@@ -40,12 +40,12 @@ def _port(launch: Launch) -> str:
     return f", port {launch.port}" if launch.port is not None else ""
 
 
-def scan(channel: Channel, deadline_s: float = 5.0) -> Sample:
-    """Every process of the host, or of all hosts.
+def scan(channel: Channel, deadline_s: float = 5.0, *, together: bool = False) -> Sample:
+    """Every process of the host, or of all hosts. `together`: many questions will follow.
 
     Where launches run on several hosts, the variables of their roots tell which of them are nodes of one.
     """
-    sample = channel.ask(Ask(0, ("scan",), deadline_s=deadline_s))
+    sample = channel.ask(Ask(0, ("scan",), deadline_s=deadline_s, together=together))
     roots = [one.root for one in find(sample)]
     if len({place_of(root) for root in roots}) < 2:
         return sample

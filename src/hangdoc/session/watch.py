@@ -186,7 +186,7 @@ class Watch:
         """Whether a new launch has taken the place of the one that ended; then the watch goes on with it."""
         old = self.diagnosis.launch or self.look.launch
         try:
-            sample = target.scan(self.channel)
+            sample = target.scan(self.channel, together=True)
             found = target.find(sample)
         except ChannelError:  # the crash is told, whatever becomes of this question
             return False
