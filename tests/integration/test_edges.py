@@ -13,10 +13,14 @@ from pathlib import Path
 
 import pytest
 from pythons import WITH_GIL, WITH_LOCKS
-from targets import compiled, running
+from targets import compiled, eventually, running
 
+from hangdoc.agent.tick import Ticker
+from hangdoc.codec import convert
 from hangdoc.hosts.local import LocalChannel
+from hangdoc.model.ask import Ask
 from hangdoc.model.report import End, Report
+from hangdoc.model.sample import Sample
 from hangdoc.session import target
 from hangdoc.session.look import Look, Options
 
@@ -224,6 +228,20 @@ def test_file_locks_of_three_processes(tmp_path: Path) -> None:
         assert holders == {pids["holder"]}
         assert len(waiters) == 2
         assert pids["holder"] not in waiters
+
+
+def test_who_waits_for_a_file_lock_is_told_also_when_only_its_holder_is_looked_at(tmp_path: Path) -> None:
+    with running([sys.executable, "-c", FLOCK, tmp_path / "lock"]) as (pid, pids):
+        ask = Ask(1, ("processes", "threads", "fds"), pids=(pid,), thread_pids=(pids["holder"],))
+
+        def told() -> bool:
+            sample = convert(Ticker().answer(ask), Sample)
+            assert [number for number, one in sample.processes.items() if one.threads] == [pids["holder"]]
+            (lock,) = sample.file_locks
+            assert lock.holders == (pids["holder"],)
+            return len(set(lock.waiters) & set(sample.processes)) == 2
+
+        assert eventually(told)
 
 
 ASLEEP = "__import__('time').sleep(1000)"

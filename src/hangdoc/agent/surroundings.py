@@ -28,7 +28,7 @@ def locks(root: str, members: Mapping[int, Mapping[str, Any]], unseen: List[Any]
     """(locks on files that members have open, their lines of `/proc/locks`), as far as members tell. Never blocks.
 
     The kernel's table is that of the whole machine and takes 15 ms on a busy one, so it is read only where a thread waits
-    for a lock, or may.
+    for a lock, or may: one that is not looked at now may wait for a lock that a member holds.
     """
     paths: Dict[int, str] = {}
     held: Dict[int, List[str]] = {}
@@ -49,7 +49,7 @@ def locks(root: str, members: Mapping[int, Mapping[str, Any]], unseen: List[Any]
                 waiting.setdefault(pid, set()).add(fds.get(str(number), {}).get("inode", 0))
             may_wait = may_wait or ("syscall" not in thread and thread["state"] != "R")  # it may not be read
     lines: List[str] = []
-    if may_wait or waiting:
+    if may_wait or waiting or held:
         try:
             lines = filelocks.read_lines(root)
         except OSError as error:
