@@ -110,6 +110,13 @@ def test_refused() -> None:
     assert ask(port).detail == "refused"
 
 
+@pytest.mark.parametrize("port", [0, 65536, 99999, -1])
+def test_a_port_that_is_none_is_refused(port: int) -> None:
+    wanted = HealthAsk(os.getpid(), port, "/health")
+    assert not health.may_wait("/proc", wanted)
+    assert health.ask("/proc", wanted).detail == "refused"
+
+
 def test_a_server_on_one_address_only() -> None:
     with server(lambda link: link.sendall(b"HTTP/1.1 200 OK\r\n\r\n"), "127.0.0.2") as port:
         assert ask(port).status == 200

@@ -13,7 +13,7 @@ from fuse import silent_mount
 from process_of import end, process_of, python, until
 
 from hangdoc.model.sample import Unseen
-from hangdoc.probes import hostfacts, logs, mounts, packages, redact
+from hangdoc.probes import hostfacts, logs, mounts, packages, processes, redact
 
 ME = os.getpid()
 
@@ -102,6 +102,14 @@ def test_packages_on_such_a_mount_are_not_touched(tmp_path: Path) -> None:
         assert len(stuck) == 1
     assert [one.reason for one in unseen] == ["timed-out"]
     until(lambda: os.waitpid(stuck[0], os.WNOHANG)[0] != 0)
+
+
+def test_a_prober_that_nobody_reaps_does_not_keep_its_mount_dead(tmp_path: Path) -> None:
+    child = python(f"import os; open('/proc/self/comm', 'w').write({mounts._name('0:7')!r}); os._exit(0)")
+    until(lambda: (one := processes.stat_of("/proc", child.pid)) is not None and one.state == "Z")
+    assert _comm(str(child.pid)) == mounts._name("0:7")
+    assert mounts.dead([("0:7", str(tmp_path))]) == []
+    end(child)
 
 
 def test_a_mount_that_answers_is_not_dead(tmp_path: Path) -> None:

@@ -143,6 +143,32 @@ def elsewhere() -> Iterator[tuple[int, int, int]]:
         end(child)
 
 
+# In a user namespace the network may be that of the host, which nobody there may enter: once left, there is no way back.
+NO_WAY_BACK = """
+import os, socket, subprocess, sys
+from hangdoc.probes.namespaces import socket_in
+child = subprocess.Popen(["unshare", "-n", "sh", "-c", "echo ready; exec sleep 60"], stdout=subprocess.PIPE)
+child.stdout.readline()
+before = os.readlink("/proc/self/ns/net")
+assert os.readlink(f"/proc/{child.pid}/ns/net") != before
+try:
+    socket_in("/proc", child.pid, socket.AF_INET, socket.SOCK_STREAM)
+except PermissionError:
+    print("refused", os.readlink("/proc/self/ns/net") == before)
+child.kill()
+"""
+
+
+@pytest.mark.skipif(not shutil.which("unshare"), reason="needs unshare")
+def test_a_namespace_without_a_way_back_is_not_entered() -> None:
+    if subprocess.run(["unshare", "-Ur", "unshare", "-n", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no user namespace can be made here")
+    path = str(Path(sockets.__file__).parents[2])
+    command = ["unshare", "-Ur", sys.executable, "-c", NO_WAY_BACK]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": path})
+    assert done.stdout.split() == ["refused", "True"]
+
+
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="needs root and unshare")
 def test_another_network_namespace() -> None:
     before = str(Path("/proc/self/ns/net").readlink())

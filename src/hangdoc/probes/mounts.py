@@ -83,20 +83,30 @@ def _name(device: str) -> str:
 
 
 def _still_stuck() -> Set[str]:
-    """Names of earlier probers that never came back: a kill does not reach them while the file system is silent."""
+    """Names of earlier probers that never came back: a kill does not reach them while the file system is silent.
+
+    One that did keeps its name as a zombie, for ever where the first process of a container does not reap.
+    """
     found = set()
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             name = (text_or_none(f"/proc/{entry}/comm", 64) or "").strip()
             if name.startswith("hd-mnt-"):
-                found.add(name)
+                state = (text_or_none(f"/proc/{entry}/stat", 512) or "").rpartition(")")[2][1:2]
+                if state not in ("", "Z", "X"):
+                    found.add(name)
     return found
 
 
 def _probe(device: str, path: str) -> Tuple[int, int]:
     """Fork a prober: (its pid, a pipe that ends when it got any answer from the file system)."""
     mine, its = os.pipe()
-    pid = os.fork()
+    try:
+        pid = os.fork()
+    except OSError:
+        os.close(mine)
+        os.close(its)
+        raise
     if pid:
         os.close(its)
         return pid, mine
@@ -126,7 +136,8 @@ def dead(targets: Sequence[Tuple[str, str]], deadline_s: float = 0.5) -> List[st
     """Paths of `targets` (device, path) whose file system does not answer statvfs within the deadline.
 
     Each is asked by a forked child of its own, all at once. Those that do not come back are killed and never waited
-    for; as long as one of them exists, its file system is called dead without asking again.
+    for; as long as one of them exists, its file system is called dead without asking again. Raises OSError where one
+    cannot be asked at all.
     """
     if not targets:
         return []
@@ -134,26 +145,27 @@ def dead(targets: Sequence[Tuple[str, str]], deadline_s: float = 0.5) -> List[st
     silent = [path for device, path in targets if _name(device) in stuck]
     pending: Dict[int, Tuple[int, str]] = {}
     children = []
-    for device, path in targets[:LIMIT]:
-        if _name(device) not in stuck:
-            pid, pipe = _probe(device, path)
-            children.append(pid)
-            pending[pipe] = (pid, path)
-    end = time.monotonic() + deadline_s
-    poller = select.poll()
-    for pipe in pending:
-        poller.register(pipe, select.POLLIN)
-    while pending and time.monotonic() < end:
-        for pipe, _ in poller.poll(max(1, int((end - time.monotonic()) * 1000))):
-            poller.unregister(pipe)
+    try:
+        for device, path in targets[:LIMIT]:
+            if _name(device) not in stuck:
+                pid, pipe = _probe(device, path)
+                children.append(pid)
+                pending[pipe] = (pid, path)
+        end = time.monotonic() + deadline_s
+        poller = select.poll()
+        for pipe in pending:
+            poller.register(pipe, select.POLLIN)
+        while pending and time.monotonic() < end:
+            for pipe, _ in poller.poll(max(1, int((end - time.monotonic()) * 1000))):
+                poller.unregister(pipe)
+                os.close(pipe)
+                del pending[pipe]
+    finally:
+        for pipe, (pid, _) in pending.items():
+            os.kill(pid, signal.SIGKILL)
             os.close(pipe)
-            del pending[pipe]
-    for pipe, (pid, path) in pending.items():
-        os.kill(pid, signal.SIGKILL)
-        os.close(pipe)
-        silent.append(path)
-    _reap(children)
-    return silent
+        _reap(children)
+    return silent + [path for _, path in pending.values()]
 
 
 def _reap(children: List[int]) -> None:

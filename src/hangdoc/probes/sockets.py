@@ -31,6 +31,8 @@ def read(root: str, members: Dict[int, Process], inodes: Set[int], unseen: List[
 
 def listeners(root: str, pid: int, port: int) -> List[Socket]:
     """TCP sockets that listen on a port in the network namespace of `pid`. Raises OSError where that cannot be read."""
+    if not 0 < port < 1 << 16:  # whatever a command line says
+        return []
     try:
         with socket_in(root, pid, socket.AF_NETLINK, socket.SOCK_DGRAM, netlink.NETLINK_SOCK_DIAG) as link:
             link.settimeout(TIMEOUT_S)
