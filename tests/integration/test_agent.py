@@ -325,6 +325,15 @@ def test_a_tick_follows_descendants_and_takes_over_threads_that_did_not_run() ->
         assert only.processes[pid].threads
 
 
+def test_a_parent_is_not_remembered_from_a_question_long_ago() -> None:
+    with running(["sh", "-c", "sleep 300 & echo ready; wait"]) as (pid, _):
+        ticker = Ticker()
+        child = next(one for one in answer(ticker, Ask(1, STATE, pids=(pid,))).processes if one != pid)
+        ticker.parents[child] = 1  # as if the number had been another process's then
+        ticker._parents_at -= 60.0
+        assert child in answer(ticker, Ask(2, STATE, pids=(pid,))).processes
+
+
 def test_logs_are_read_again_only_after_something_was_written(tmp_path: Path) -> None:
     log, other = tmp_path / "own.log", tmp_path / "other.log"
     script = "import sys\nprint('ready', flush=True)\nfor line in sys.stdin: print(line, end='', file=sys.stderr, flush=True)"

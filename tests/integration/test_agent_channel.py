@@ -42,6 +42,19 @@ def test_the_local_channel_asks_again_and_again_and_leaves_nothing() -> None:
             channel.ask(Ask(9, STATE))
 
 
+def test_the_standing_child_of_an_agent_is_no_part_of_what_is_looked_at() -> None:
+    channel = CommandChannel("here", bootstrap.here(sys.executable, SOURCES))
+    try:
+        channel.ask(Ask(0, STATE, pids=(os.getpid(),), together=True))
+        child = next(one.pid for one in processes.list_all().values() if one.ppid == channel.pid)
+        for question in (Ask(1, ("scan",)), Ask(2, ("processes",), pids=(os.getpid(),))):
+            found = channel.ask(question).processes
+            assert os.getpid() in found
+            assert not {child, channel.pid} & set(found)
+    finally:
+        channel.close()
+
+
 def test_an_agent_that_was_killed_is_an_error_with_its_last_words() -> None:
     channel = LocalChannel()
     channel.ask(Ask(0, STATE, pids=(os.getpid(),)))

@@ -55,6 +55,16 @@ def test_children_that_cannot_begin_are_a_failure_and_not_a_turn_that_never_came
     assert time.monotonic() - began < 5
 
 
+def test_a_task_of_which_it_cannot_be_told_whether_it_lasts_costs_no_other() -> None:
+    def lasts(key: int) -> bool:
+        raise ValueError(key)
+
+    nursery = Nursery(sign=lambda: None)
+    outcomes = nursery.run_all({number: _tells(number) for number in range(3)}, time.monotonic() + 10, lasts)
+    assert [one.parts for one in outcomes.values()] == [[0], [1], [2]]
+    assert nursery.started > 0
+
+
 def test_a_queue_longer_than_a_pipe_is_done_beside_a_task_that_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     def smallest(flags: int) -> tuple[int, int]:  # what a user with many pipes gets: pipe(7), pipe-user-pages-soft
         reading, writing = real(flags)

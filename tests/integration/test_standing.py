@@ -109,7 +109,6 @@ def test_one_that_cannot_be_ended_has_no_successor() -> None:
         child.end()
         assert eventually(lambda: child.nursery.abandoned == 0)
         child._again = 0.0
-        child._ended.add(sleeper.pid)
         child.nursery.unreaped[sleeper.pid] = "standing"  # stands for a child that SIGKILL does not end
         assert child.answer(ask) is None
     finally:

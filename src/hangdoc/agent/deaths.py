@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import resource
 import select
 import struct
 import time
@@ -19,6 +20,7 @@ from ..model.sample import Ended, Process
 from ..probes import processes
 
 LIMIT = 512  # processes that are held
+_SHARE = 4  # a pidfd is a descriptor: one in so many of those that may be open, the others are for reading
 _INFO = struct.Struct("=QQ11Ii")  # struct pidfd_info of linux/pidfd.h: mask, cgroup id, eleven ids, exit_code
 _GET_INFO = (3 << 30) | (_INFO.size << 16) | (0xFF << 8) | 11  # _IOWR(0xFF, 11, struct pidfd_info)
 _INFO_EXIT = 1 << 3
@@ -50,14 +52,19 @@ class Deaths:
         opener = getattr(os, "pidfd_open", None)
         if opener is None:
             return
+        allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        limit = LIMIT if allowed == resource.RLIM_INFINITY else min(LIMIT, allowed // _SHARE)
         for pid, process in members.items():
-            if (pid, process.start) in self._pids or process.state in "ZX" or len(self._pids) >= LIMIT:
+            if (pid, process.start) in self._pids or process.state in "ZX" or len(self._pids) >= limit:
                 continue
             try:
                 pidfd = opener(pid)
             except OSError:
                 continue
-            stat = processes.stat_of(self.root, pid)
+            try:
+                stat = processes.stat_of(self.root, pid)
+            except OSError:
+                stat = None
             if stat is None or stat.start != process.start:  # the number went to another process meanwhile
                 os.close(pidfd)
                 continue

@@ -126,6 +126,7 @@ class Nursery:
         self.keep = set(keep)  # descriptors that children need: the zip that the code is imported from
         self.hangup_fd = hangup_fd  # when its other end closes, `run_all` ends with Hangup
         self.sign = sign  # gives a sign of life; where it is set, this process is disposable itself (standing.py)
+        self.kept: Set[int] = set()  # children that stay from question to question
         self.unreaped: Dict[int, Hashable] = {}  # pid -> key of the task that it was ended in, None between two
         self.started = 0
         self.cpu_s = 0.0
@@ -157,7 +158,7 @@ class Nursery:
         outcomes: Dict[K, Outcome] = {key: Outcome() for key in tasks}
         keys = list(tasks)
         if self.sign is not None:
-            keys = [key for key in tasks if lasts(key)]
+            keys = [key for key in tasks if _lasting(lasts, key)]
             for key in tasks:
                 if key not in keys:
                     self._do(tasks[key], outcomes[key], deadline)
@@ -278,6 +279,14 @@ class Nursery:
             if not self.unreaped or time.monotonic() >= until:
                 return
             time.sleep(0.001)
+
+
+def _lasting(lasts: Callable[[K], bool], key: K) -> bool:
+    """Whether a task lasts. Where that cannot be told, it is as well done by a child, whose error is the task's alone."""
+    try:
+        return lasts(key)
+    except Exception:
+        return True
 
 
 def _failed(outcomes: Sequence[Outcome], detail: str) -> None:

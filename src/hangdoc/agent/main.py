@@ -105,7 +105,7 @@ def serve() -> int:
             message = standing.answer(question) if question.together else None
             if message is None:
                 left = question.deadline_s - (time.monotonic() - asked)
-                message = line(answered(ticker, replace(question, deadline_s=max(left, _LEAST_S))))
+                message = answered(ticker, replace(question, deadline_s=max(left, _LEAST_S)))
             _send(out, message)
     except (BrokenPipeError, Hangup):
         return 0

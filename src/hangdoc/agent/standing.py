@@ -3,8 +3,9 @@
 A fork for each risky read costs more than the read, and most of those who are watched have nothing that blocks. So a
 question that is one of many (`Ask.together`) goes to one standing child, which does all of it but what `lasting` tasks do.
 It is disposable as a whole: it holds nothing but its two pipes, gives signs of life as it goes on from read to read, and is
-killed when it gives none, never waited for. The same question is then answered with a child for each risky read, which finds
-out what it is that blocks; and so are the next ones, for `AGAIN_S`, or for ever where the standing child could not be ended.
+killed when it gives none and spends no CPU time either, never waited for. The same question is then answered with a child for
+each risky read, which finds out what it is that blocks; and so are the next ones, for `AGAIN_S`, or for ever where the standing
+child could not be ended. An error in it is no answer either: nobody knows in what state that left it.
 
 It reads questions as JSON lines. It writes `.` as a sign of life, and each answer as one line.
 """
@@ -18,10 +19,11 @@ import os
 import select
 import signal
 import time
-from typing import Any, Dict, Iterable, Optional, Set
+from typing import Any, Iterable, List, Optional, Tuple
 
 from ..model.ask import Ask
 from ..model.plain import to_plain
+from ..probes import processes
 from . import wire
 from .disposable import seal
 from .frames import lines
@@ -29,17 +31,20 @@ from .isolate import SIGN_S, Hangup, Nursery
 from .tick import Ticker
 
 PATIENCE_S = 1.0  # without a sign of life; the rest of a question's time is enough to answer it in the other way
+LATE_S = 0.5  # beyond a question's time: on a loaded machine an answer takes a while to be written
 AGAIN_S = 30.0
+_KEY = "standing"  # what it is called among the children that were ended
+_ERROR = b'{"error"'
 
 
-def answered(ticker: Ticker, ask: Ask) -> Dict[str, Any]:
+def answered(ticker: Ticker, ask: Ask) -> bytes:
     """The message that answers a question, whatever goes wrong. Raises only Hangup."""
     try:
-        return {"sample": ticker.answer(ask), "id": ask.id}
+        return line({"sample": ticker.answer(ask), "id": ask.id})
     except Hangup:
         raise
     except Exception as error:  # said to the caller, who may ask something else
-        return {"error": f"{type(error).__name__}: {error}"[:500], "id": ask.id}
+        return line({"error": f"{type(error).__name__}: {error}"[:500], "id": ask.id})
 
 
 def line(value: Any) -> bytes:
@@ -55,6 +60,13 @@ def _forget_signals() -> None:
             signal.signal(number, signal.SIG_DFL)
 
 
+def _works(pid: int, spent: float) -> Tuple[bool, float]:
+    """(whether a process has spent more CPU time than `spent`, its CPU time). One that waits for a core works as well."""
+    stat = processes.stat_of("/proc", pid)
+    now = 0.0 if stat is None else stat.utime + stat.stime
+    return now > spent or (stat is not None and stat.state == "R"), now
+
+
 class Standing:
     """Starts the child when it is first wanted, and ends it when it gives no sign of life."""
 
@@ -65,22 +77,23 @@ class Standing:
         self.root = root
         self.pid: Optional[int] = None
         self._reading = self._writing = -1
-        self._ended: Set[int] = set()
         self._again = float("-inf")
 
     def answer(self, ask: Ask) -> Optional[bytes]:
         """Its answer as one line; None when there is none, and the question has to be answered in the other way."""
-        if self.pid is None and not self._start():
+        pid = self.pid or self._start()
+        if pid is None:
             return None
         found = None
         try:
             self._send(line(to_plain(ask)) + b"\n")
-            found = self._wait(time.monotonic() + ask.deadline_s)
+            found = self._wait(pid, time.monotonic() + ask.deadline_s + LATE_S)
         except OSError:
             pass
         finally:  # also when a signal ends the wait: its late answer must not be taken for that of the next question
-            if found is None:
+            if found is None or found.startswith(_ERROR):
                 self.end()
+                found = None
         return found
 
     def end(self) -> None:
@@ -89,30 +102,32 @@ class Standing:
             return
         os.close(self._reading)
         os.close(self._writing)
-        self.nursery.dispose(self.pid, "standing")
-        self._ended.add(self.pid)
+        self.nursery.kept.discard(self.pid)
+        self.nursery.dispose(self.pid, _KEY)
         self.pid, self._again = None, time.monotonic() + AGAIN_S
 
-    def _start(self) -> bool:
-        stuck = self.nursery.abandoned and self._ended & set(self.nursery.unreaped)
-        if stuck or time.monotonic() < self._again:
-            return False
-        questions, answers = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
+    def _start(self) -> Optional[int]:
+        if time.monotonic() < self._again or self.nursery.stuck(_KEY):
+            return None
+        fds: List[int] = []  # reading and writing end of the questions, then of the answers
         parent = os.getpid()
         try:
+            fds += os.pipe2(os.O_CLOEXEC)
+            fds += os.pipe2(os.O_CLOEXEC)
             pid = os.fork()
         except OSError:
-            for fd in (*questions, *answers):
+            for fd in fds:
                 os.close(fd)
             self._again = time.monotonic() + AGAIN_S
-            return False
+            return None
         if pid == 0:
-            self._live(questions[0], answers[1], parent)
-        os.close(questions[0])
-        os.close(answers[1])
-        self.pid, self._reading, self._writing = pid, answers[0], questions[1]
+            self._live(fds[0], fds[3], parent)
+        os.close(fds[0])
+        os.close(fds[3])
+        self.pid, self._reading, self._writing = pid, fds[2], fds[1]
+        self.nursery.kept.add(pid)
         os.set_blocking(self._writing, False)
-        return True
+        return pid
 
     def _send(self, data: bytes) -> None:
         end = time.monotonic() + PATIENCE_S
@@ -124,17 +139,22 @@ class Standing:
                 raise TimeoutError
             view = view[os.write(self._writing, view) :]
 
-    def _wait(self, end: float) -> Optional[bytes]:
+    def _wait(self, pid: int, end: float) -> Optional[bytes]:
         poller = select.poll()
         poller.register(self._reading, select.POLLIN)
         if self.nursery.hangup_fd is not None:
             poller.register(self.nursery.hangup_fd, select.POLLHUP | getattr(select, "POLLRDHUP", 0))
         answer = bytearray()
+        spent = -1.0  # its CPU time when half of the patience was over
         while not answer.endswith(b"\n"):
-            until = min(end, time.monotonic() + PATIENCE_S)
+            until = min(end, time.monotonic() + PATIENCE_S / 2)
             ready = poller.poll(max(0.0, until - time.monotonic()) * 1000)
             if not ready:
-                return None
+                works, spent = _works(pid, spent)
+                if not works or time.monotonic() >= end:
+                    return None
+                continue
+            spent = -1.0
             if any(fd != self._reading for fd, _ in ready):
                 raise Hangup
             raw = os.read(self._reading, 1 << 16)
@@ -167,7 +187,7 @@ class Standing:
                 with contextlib.suppress(ChildProcessError):  # what a probe left to whoever reaps
                     while os.waitpid(-1, os.WNOHANG)[0]:
                         pass
-                view = memoryview(line(answered(ticker, wire.ask(json.loads(question)))) + b"\n")
+                view = memoryview(answered(ticker, wire.ask(json.loads(question))) + b"\n")
                 while view:
                     view = view[os.write(answers, view) :]
             status = 0

@@ -29,6 +29,7 @@ _RETRY_S = 30.0  # a step that blocked is left alone for so long
 # A command line is read again when the name beside it (comm) changes; else once after 10 s, for an exec may keep that
 # name, and then now and then.
 _WORDS_S, _WORDS_LATER_S = 10.0, 60.0
+_PARENTS_S = 10.0  # after so long without a question the number of a process may be that of another one
 Identity = Tuple[int, float]
 
 
@@ -42,6 +43,7 @@ class Ticker:
         self.undecoded: Set[Identity] = set()  # whose table has threads that were read without the step "waits"
         self.blocked: Dict[Tuple[Identity, str], float] = {}  # step that got stuck -> when it may be tried again
         self.parents: Dict[int, int] = {}
+        self._parents_at = float("-inf")
         self.shared: Dict[Identity, List[str]] = {}  # read only when a thread has news; it seldom changes
         self.deaths = Deaths(root)
         self.above: Set[int] = set()  # processes of the agent itself that stand above this one
@@ -107,6 +109,9 @@ class Ticker:
     def members(self, ask: Ask, unseen: List[Any]) -> Dict[int, Process]:
         """The asked processes and their descendants, without the agent itself."""
         now = processes.pids(self.root)
+        asked, self._parents_at = self._parents_at, time.monotonic()
+        if self._parents_at - asked > _PARENTS_S:
+            self.parents = {}
         parents = {}
         for pid in now:
             # A parent changes only when it dies, and then its known children are asked for by number.
@@ -128,8 +133,8 @@ class Ticker:
         return found
 
     def own(self, parents: Mapping[int, int]) -> Set[int]:
-        """The processes of the agent, with children that could not be ended: no part of what is looked at."""
-        return {os.getpid()} | self.above | descendants(parents, self.nursery.unreaped)
+        """The processes of the agent, with children that stay or could not be ended: no part of what is looked at."""
+        return {os.getpid()} | self.above | descendants(parents, (*self.nursery.unreaped, *self.nursery.kept))
 
     def steps(self, ask: Ask, process: Process) -> List[str]:
         """What a child has to do for a process."""

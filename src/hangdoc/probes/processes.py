@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import replace
 from typing import Any, Dict, List, Optional, Tuple
@@ -14,6 +15,7 @@ from .redact import mask, mask_arguments
 SIGSTOP_BIT = 1 << 18  # SIGSTOP is 19; bit n-1 of SigPnd
 _CMDLINE_LIMIT = 64 << 10
 _WORD_LIMIT = 4096
+_OURS = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM))  # what we lack ourselves says nothing about a process
 
 
 def pids(root: str = "/proc") -> List[int]:
@@ -25,11 +27,16 @@ def stat_of(root: str, pid: int) -> Optional[Stat]:
     """`stat` of a process, which never blocks; None when it is gone. Its times are those of the main thread alone.
 
     The whole process's own file adds up all of its threads, which costs 0.3 ms for 200 of them when they are cold.
+    Raises OSError where we have no descriptors or no memory left to read it.
     """
     try:
         with Folder(root, pid) as folder:
             return parse_stat(folder.read(f"task/{pid}/stat"))
-    except (OSError, ValueError):
+    except ValueError:
+        return None
+    except OSError as error:
+        if error.errno in _OURS:
+            raise
         return None
 
 
