@@ -23,7 +23,7 @@ from hangdoc.agent.tick import Ticker
 from hangdoc.codec import convert
 from hangdoc.model.ask import Ask
 from hangdoc.model.sample import Sample
-from hangdoc.probes import processes, threads
+from hangdoc.probes import mapped, processes, threads
 
 SOURCES = str(Path(processes.__file__).parents[2])
 STATE = ("processes", "threads", "fds", "environ")
@@ -297,6 +297,36 @@ def test_helpers_that_spend_no_time_are_not_read_each_second(monkeypatch: pytest
         read.clear()
         answer(ticker, ask)
         assert asleep in read
+
+
+def test_what_a_process_has_mapped_is_read_again_after_some_time_or_when_it_has_become_another_program(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    read: list[int] = []
+    sorts = mapped.read
+
+    def counted(root: str, pid: int, *more: Any) -> Any:
+        read.append(pid)
+        return sorts(root, pid, *more)
+
+    monkeypatch.setattr(mapped, "read", counted)
+    os.mkfifo(tmp_path / "go")
+    with running(["sh", "-c", f"echo ready; read line <{tmp_path}/go; exec sleep 300"]) as (pid, _):
+        ticker, ask = Ticker(Nursery(sign=lambda: None)), Ask(1, ("storage",), pids=(pid,))
+        first, again = answer(ticker, ask).processes[pid], answer(ticker, ask).processes[pid]
+        assert read == [pid]
+        assert first.weights == again.weights == ()
+        assert first.env == again.env != {}
+        answer(ticker, Ask(2, ("storage", "environ"), pids=(pid,)))
+        assert read == [pid] * 2
+        (tmp_path / "go").write_text("\n")
+        assert eventually(lambda: answer(ticker, ask).processes[pid].comm == "sleep")
+        assert read == [pid] * 3
+        monkeypatch.setattr(
+            ticker, "mapped", {one: (comm, 0.0, fields) for one, (comm, _, fields) in ticker.mapped.items()}
+        )
+        answer(ticker, ask)
+        assert read == [pid] * 4
 
 
 def test_a_tick_follows_descendants_and_takes_over_threads_that_did_not_run() -> None:

@@ -29,6 +29,8 @@ _RETRY_S = 30.0  # a step that blocked is left alone for so long
 # A command line is read again when the name beside it (comm) changes; else once after 10 s, for an exec may keep that
 # name, and then now and then.
 _WORDS_S, _WORDS_LATER_S = 10.0, 60.0
+# What it has mapped and its variables, as file systems are asked for them: `maps` of a process with CUDA has thousands of lines.
+_MAPPED, _MAPPED_S = ("environ", "mapped"), 25.0
 _PARENTS_S = 10.0  # after so long without a question the number of a process may be that of another one
 Identity = Tuple[int, float]
 
@@ -51,6 +53,7 @@ class Ticker:
         self.resting = Resting(root)
         self.spaces: Dict[Identity, Dict[str, Any]] = {}  # namespaces and control group, good as long as the words
         self.words: Dict[Identity, Tuple[str, float, Dict[str, Any]]] = {}  # comm, good until, fields of step "words"
+        self.mapped: Dict[Identity, Tuple[str, float, Dict[str, Any]]] = {}  # the same of the steps `_MAPPED`
 
     def answer(self, ask: Ask) -> Dict[str, Any]:
         """The sample as plain values. Raises only isolate.Hangup."""
@@ -134,7 +137,8 @@ class Ticker:
 
     def own(self, parents: Mapping[int, int]) -> Set[int]:
         """The processes of the agent, with children that stay or could not be ended: no part of what is looked at."""
-        return {os.getpid()} | self.above | descendants(parents, (*self.nursery.unreaped, *self.nursery.kept))
+        roots = (*self.nursery.unreaped, *self.nursery.kept)
+        return {os.getpid()} | self.above | (descendants(parents, roots) if roots else set())
 
     def steps(self, ask: Ask, process: Process) -> List[str]:
         """What a child has to do for a process."""
@@ -167,6 +171,9 @@ class Ticker:
             if comm == process.comm and until > now and "packages" not in steps:
                 spaces = self.spaces.get(identity)
                 steps = [step for step in steps if step != "words"]
+            comm, until, _ = self.mapped.get(identity, ("", 0.0, {}))
+            if comm == process.comm and until > now and not {"environ", "network"} & set(ask.probes):
+                steps = [step for step in steps if step not in _MAPPED]
             if steps == ["state"] and ask.needed is not None and pid not in ask.needed:
                 known = self.resting.plain(identity, now)
                 if known is not None:
@@ -191,6 +198,8 @@ class Ticker:
             said: List[Any] = []
             built = self.put_together(process, asked[pid], outcome, said)
             if built is not None:
+                if "storage" in ask.probes and "mapped" not in asked[pid]:
+                    built.update(self.mapped.get((pid, process.start), ("", 0.0, {}))[2])
                 plain[pid] = built
                 self.resting.keep((pid, process.start), built)
             if built is not None or pid in ask.pids:  # that a helper of a member has ended is nothing unseen
@@ -206,6 +215,7 @@ class Ticker:
         plain: Dict[str, Any] = to_plain(process)
         previous = self.tables.get(identity, {})
         plain.update(self.words.get(identity, ("", 0.0, {}))[2])
+        mapped: Dict[str, Any] = {}
         for part in outcome.parts:
             unseen.extend(part.get("unseen", ()))
             merge(plain, part, previous)
@@ -215,6 +225,10 @@ class Ticker:
             if part["step"] == "words" and not part["unseen"] and part["process"]["cmdline"]:
                 good = _WORDS_LATER_S if identity in self.words else _WORDS_S
                 self.words[identity] = (process.comm, time.monotonic() + good, part["process"])
+            if part["step"] in _MAPPED and not part["unseen"]:
+                mapped.update(part["process"])
+        if "weights" in mapped and "env" in mapped:
+            self.mapped[identity] = (process.comm, time.monotonic() + _MAPPED_S, mapped)
         lost = missed(steps, outcome.parts)
         for place, step in enumerate(lost):
             if place == 0:
@@ -235,6 +249,7 @@ class Ticker:
         self.tables = {identity: table for identity, table in self.tables.items() if identity in alive}
         self.shared = {identity: one for identity, one in self.shared.items() if identity in alive}
         self.words = {identity: one for identity, one in self.words.items() if identity in alive}
+        self.mapped = {identity: one for identity, one in self.mapped.items() if identity in alive}
         self.resting.forget_all_but(alive)
         self.spaces = {identity: one for identity, one in self.spaces.items() if identity in alive}
         self.blocked = {key: until for key, until in self.blocked.items() if key[0] in alive}

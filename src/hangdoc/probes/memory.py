@@ -32,32 +32,22 @@ Shared = Tuple[int, int, int, str]  # first address, end, offset in the object, 
 _WRITABLE = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) rw.([ps]) ([0-9a-f]+) (\S+) (\d+) *(.*)$", re.MULTILINE)
 
 
-def areas(raw: bytes) -> List[Area]:
-    """The areas of a `maps` in which something may be read, by address."""
-    found = []
-    for first, end, shared, _, _, inode, raw_name in _WRITABLE.findall(raw):
-        name = os.fsdecode(raw_name) if raw_name else ""
-        if name.startswith(_SHARED) or name.startswith(_ANONYMOUS) or (not name and inode == b"0"):
-            kind = "safe"
-        elif name.startswith("/") and shared == b"p" and not name.startswith("/dev/"):
-            kind = "copied"
-        else:
-            continue
-        found.append((int(first, 16), int(end, 16), kind))
-    return found
-
-
-def shared_areas(raw: bytes) -> List[Shared]:
-    """The shared mappings of a `maps` that can be written to, by address; devices are left out."""
-    found = []
+def areas(raw: bytes) -> Tuple[List[Area], List[Shared]]:
+    """What of a `maps` can be written to, by address: the areas in which something may be read, and the shared mappings
+    without devices."""
+    found: List[Area] = []
+    objects: List[Shared] = []
     for first, end, shared, offset, device, inode, raw_name in _WRITABLE.findall(raw):
-        if shared == b"s" and inode != b"0" and raw_name:
-            name = os.fsdecode(raw_name)
-            if name.startswith("/dev/") and not name.startswith(_SHARED):
-                continue
+        name = os.fsdecode(raw_name) if raw_name else ""
+        ours = name.startswith(_SHARED)
+        if ours or name.startswith(_ANONYMOUS) or (not name and inode == b"0"):
+            found.append((int(first, 16), int(end, 16), "safe"))
+        elif name.startswith("/") and shared == b"p" and not name.startswith("/dev/"):
+            found.append((int(first, 16), int(end, 16), "copied"))
+        if shared == b"s" and inode != b"0" and name and (ours or not name.startswith("/dev/")):
             object_ = f"{os.fsdecode(device)}:{os.fsdecode(inode)}"
-            found.append((int(first, 16), int(end, 16), int(offset, 16), object_))
-    return found
+            objects.append((int(first, 16), int(end, 16), int(offset, 16), object_))
+    return found, objects
 
 
 class Memory:
@@ -67,8 +57,7 @@ class Memory:
         raw = folder.read("maps")
         # The last line may be cut by the read limit: without it nothing wrong can be believed.
         self.maps = raw[: raw.rfind(b"\n") + 1]
-        self.areas = areas(self.maps)
-        self.shared = shared_areas(self.maps)
+        self.areas, self.shared = areas(self.maps)
         self.starts = [one[0] for one in self.areas]
         self.mem = os.open("mem", os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder.fd)
         self.pagemap: Optional[int] = None

@@ -64,18 +64,26 @@ class Cadence:
     _calm_at: float = float("-inf")
     _host_at: float = float("-inf")
     _seldom_at: float = float("-inf")
+    _decoding: frozenset[int] = frozenset()  # whose blocked calls the last plan asks to decode
+    _decoded: dict[int, tuple[tuple[object, ...], float]] = field(
+        default_factory=dict
+    )  # place of the main thread, when
     _stuck: int | None = None  # who was behind and still when the surroundings were last looked at
     _stacks_at: dict[int, float] = field(default_factory=dict)
     _environ: bool = False
     _packages: bool = False
     _machine: bool = False
 
-    def saw(self, tracks: Mapping[int, Track], needed: Iterable[int]) -> list[int]:
+    def saw(self, tracks: Mapping[int, Track], needed: Iterable[int], behind: int | None = None) -> list[int]:
         """Take note of a tick. Returns those needed members that have come to rest: still, and their main thread has
         not run for `REST` ticks. One that wakes and sleeps on waits for nothing that only its memory tells. Where a thread
-        is, and since when, the table of threads tells meanwhile: the wait for this look makes no fact younger."""
+        is, and since when, the table of threads tells meanwhile: the wait for this look makes no fact younger.
+
+        One that rests where it rested before is left out, unless it is `behind`: servers do so all the time."""
         fresh = []
         alive = {pid for pid in needed if pid in tracks and tracks[pid].gone is None and tracks[pid].died is None}
+        for pid in self._decoding & alive:
+            self._decoded[pid] = (_place(tracks[pid]), tracks[pid].last)
         for pid in alive:
             track = tracks[pid]
             if not _came_to_a_stop(track):
@@ -85,12 +93,18 @@ class Cadence:
             self.still.setdefault(pid, track.ticks[-1].at)
             ran = track.ticks[-1].switches != track.ticks[-2].switches
             self._asleep[pid] = 0 if ran else self._asleep.get(pid, 0) + 1
-            if self._asleep[pid] == REST:
+            if self._asleep[pid] == REST and (pid == behind or self._elsewhere(track)):
+                self._decoded[pid] = (_place(track), track.last)
                 fresh.append(pid)
-        for known in (self.still, self._asleep, self._stacks_at):
+        for known in (self.still, self._asleep, self._stacks_at, self._decoded):
             for pid in set(known) - alive:
                 del known[pid]
         return sorted(fresh)
+
+    def _elsewhere(self, track: Track) -> bool:
+        """Whether its main thread is somewhere else than when its blocked calls were decoded last, or that was long ago."""
+        place, at = self._decoded.get(track.member.pid, ((), float("-inf")))
+        return not place or place != _place(track) or track.last - at >= CALM_S
 
     def plan(
         self,
@@ -134,7 +148,13 @@ class Cadence:
                 self._calm_at = now
                 looked |= calm
                 decoded |= calm
-        due = [pid for pid in alive if self.stacks and self._stacks_due(now, tracks[pid], behind=pid == behind)]
+        moving = {pid for pid in alive if now - _counted(tracks[pid]) <= COUNTED_S} if grown is not None else set()
+        due = [
+            pid
+            for pid in alive
+            if self.stacks
+            and self._stacks_due(now, tracks[pid], behind=pid == behind, others_move=bool(moving - {pid}))
+        ]
         due.sort(key=lambda pid: (pid != behind, pid not in pending, self._stacks_at.get(pid, float("-inf")), pid))
         stacks = set(due[:STACKS_AT_ONCE])
         for pid in stacks:
@@ -144,6 +164,7 @@ class Cadence:
             probes.append("threads")
         if stacks:
             probes.append("stacks")
+        self._decoding = frozenset(decoded)
         return Plan(tuple(probes), tuple(sorted(looked)), tuple(sorted(stacks)), tuple(sorted(decoded)))
 
     @staticmethod
@@ -178,16 +199,17 @@ class Cadence:
             probes.append("host")
         return probes
 
-    def _stacks_due(self, now: float, track: Track, *, behind: bool) -> bool:
+    def _stacks_due(self, now: float, track: Track, *, behind: bool, others_move: bool) -> bool:
         pid = track.member.pid
         last, since = self._stacks_at.get(pid, float("-inf")), self.still.get(pid)
-        counted = max((at for channel, at in track.moved.items() if channel != "cpu"), default=track.first)
-        quiet = now - counted > COUNTED_S
+        quiet = now - _counted(track) > COUNTED_S
         if now - last < STACKS_S - TICK_S / 2:
             return False  # one that stops and goes on all the time is no reason for one at each stop
         rests = since is not None and now - since >= REST * TICK_S
         if since is not None and rests and last < since:
             return True  # what was seen of it is from before it came to a stop
+        if others_move:  # the launch goes on, whatever this one does; once all are quiet there is time for three looks
+            return (rests or quiet) and now - last >= CALM_S
         main = track.threads.get(pid)
         # Its other threads run: on what? Of who is behind that is asked before the judge has to know it.
         floor = floors.CPU * (NEARLY if behind else 1.0)
@@ -197,6 +219,17 @@ class Cadence:
         if (behind and (quiet or since is not None)) or (since is None and quiet):
             return True  # only its stacks tell on what it spends its time
         return rests and now - last >= CALM_S
+
+
+def _counted(track: Track) -> float:
+    """When a counter of it last moved that tells of progress by itself."""
+    return max((at for channel, at in track.moved.items() if channel != "cpu"), default=track.first)
+
+
+def _place(track: Track) -> tuple[object, ...]:
+    """Where its main thread is blocked; empty where that is not known."""
+    main = track.threads.get(track.member.pid)
+    return main.place if main is not None and main.blocked else ()
 
 
 def _came_to_a_stop(track: Track) -> bool:

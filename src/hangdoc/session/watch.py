@@ -134,7 +134,7 @@ class Watch:
         self._ask(plan, needed)
         history = self.diagnosis.history  # another one when an engine was recognised
         self._ahead = time.monotonic() - history.now
-        fresh = self.cadence.saw(history.tracks, self._needed())
+        fresh = self.cadence.saw(history.tracks, self._needed(), behind)
         later = set(fresh) - set(plan.wait_pids)
         if later:
             self._ask(self.cadence.at_once(later), needed)

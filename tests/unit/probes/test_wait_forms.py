@@ -151,7 +151,7 @@ def test_a_shared_mapping_has_the_same_name_in_every_process() -> None:
         b"6000-7000 rw-s 00002000 00:01 7 /dev/shm/x (deleted)\n7000-8000 rw-s 00000000 195:0 9 /dev/nvidia0\n"
         b"8000-9000 rw-s 00000000 08:01 5 /data/mapped file\n9000-a000 rw-p 00000000 08:01 6 /usr/bin/python\n"
     )
-    assert memory.shared_areas(maps) == [(0x6000, 0x7000, 0x2000, "00:01:7"), (0x8000, 0x9000, 0, "08:01:5")]
+    assert memory.areas(maps)[1] == [(0x6000, 0x7000, 0x2000, "00:01:7"), (0x8000, 0x9000, 0, "08:01:5")]
 
 
 MUTEX = {  # recorded: a normal mutex held by thread 4711 with one waiter, a robust and a PI one, as glibc lays them out

@@ -51,8 +51,12 @@ class Hand:
         others: float = 0.0,  # CPU seconds of the threads of A beside its main thread
         wakes: tuple[int, ...] = (),  # whose main thread runs for a moment
         writes: bool | None = False,  # whether A writes something; None: that may not be seen
+        grown: float | None = None,
+        place: tuple[object, ...] | None = None,  # where the main thread of A is blocked
     ) -> Plan:
-        plan = self.cadence.plan(self.now, self.tracks, [A, B], behind, near=False)
+        plan = self.cadence.plan(self.now, self.tracks, [A, B], behind, near=False, grown=grown)
+        if place is not None:
+            self.tracks[A].threads[A] = ThreadTrack(place, self.now, None, self.now)
         for pid, track in self.tracks.items():
             self.cpu[pid] += (0.9 if pid in busy or pid in counted else 0.0) + (others if pid == A else 0.0)
             self.switches[pid] += pid in busy or pid in counted or pid in wakes
@@ -60,9 +64,10 @@ class Hand:
             wchar = None if writes is None else self.written
             tick = Tick(self.now, self.cpu[pid], 0, 0, 0, 0, 0, 0, wchar=wchar, switches=self.switches[pid])
             track.ticks.append(tick)
+            track.last = self.now
             if pid in counted:
                 track.moved["memory"] = self.now
-        fresh = self.cadence.saw(self.tracks, [A, B])
+        fresh = self.cadence.saw(self.tracks, [A, B], behind)
         self.fresh = self.cadence.at_once(fresh).thread_pids if fresh else ()
         self.now += 1.0
         return plan
@@ -162,6 +167,45 @@ def test_a_sleeping_main_thread_is_looked_at_again_as_long_as_other_threads_spen
 def test_cpu_time_around_the_floor_never_leaves_the_judge_without_stacks() -> None:
     """Gloo's threads of a vLLM worker in state D, seen: 0.019 to 0.025 of a core, and `undecided` for a second now and then."""
     assert always_enough(looks_at_a_sleeper(1.2 * floors.CPU, 0.9 * floors.CPU, 1.2 * floors.CPU), 120)
+
+
+def test_while_another_member_moves_by_its_counters_stacks_can_wait_and_are_enough_once_all_are_quiet() -> None:
+    hand = Hand()
+    for _ in range(10):
+        hand.second(counted=(A, B), grown=0.0)
+    moving = [hand.second(counted=(B,), busy=(A,), behind=A, grown=0.0) for _ in range(29)]
+    assert sum(A in plan.stack_pids for plan in moving) <= 1
+    end = hand.now
+    quiet = [hand.second(busy=(A, B), behind=A, grown=0.0) for _ in range(int(floors.STILL_S))]
+    looks = [end + second for second, plan in enumerate(quiet) if A in plan.stack_pids]
+    assert len(looks) >= floors.LOOKS
+
+
+def test_without_a_log_stacks_tell_the_phase_and_are_asked_all_the_same() -> None:
+    hand = Hand()
+    plans = [hand.second(counted=(B,), busy=(A,), grown=None) for _ in range(40)]
+    assert sum(A in plan.stack_pids for plan in plans) >= 40 / STACKS_S - 2
+
+
+def test_who_rests_where_it_rested_before_is_decoded_again_only_after_some_time_or_when_it_is_behind() -> None:
+    def rests(hand: Hand, place: tuple[object, ...], behind: int | None = None) -> bool:
+        found = []
+        hand.second(counted=(A, B), grown=0.0)
+        for _ in range(5):
+            hand.second(counted=(B,), grown=0.0, place=place, behind=behind)
+            found.append(A in hand.fresh)
+        return any(found)
+
+    hand, here, there = Hand(), (232, 1, 2, 5), (202, 7, 8)
+    assert rests(hand, here)
+    assert not rests(hand, here)
+    assert rests(hand, there)
+    assert rests(hand, here)
+    assert not rests(hand, here)
+    assert rests(hand, here, behind=A)
+    for _ in range(int(CALM_S)):
+        hand.second(counted=(A, B), grown=0.0)
+    assert rests(hand, here)
 
 
 def test_a_process_that_sleeps_as_a_whole_is_looked_at_once_a_minute() -> None:
