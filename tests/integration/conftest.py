@@ -40,7 +40,7 @@ def two_hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 @pytest.fixture
 def stub(tmp_path: Path) -> Iterator[tuple[Path, int]]:
     """A tree like /proc with one process, copied from this one under a number that no process can have."""
-    pid, root = 1 << 22, tmp_path / "proc"
+    pid, root, before = 1 << 22, tmp_path / "proc", _children()
     source, target = Path("/proc/self"), root / str(pid)
     (target / "task" / str(pid)).mkdir(parents=True)
     for name in ("fd", "fdinfo", "ns"):
@@ -58,5 +58,8 @@ def stub(tmp_path: Path) -> Iterator[tuple[Path, int]]:
         (target / "ns" / name).symlink_to(f"{name}:[1]")
     (root / "locks").write_text("1: FLOCK  ADVISORY  WRITE 1 00:01:2 0 EOF\n")
     yield root, pid
-    mine = [one for one in processes.list_all().values() if one.ppid == os.getpid() and one.state != "Z"]
-    assert not mine, "a child was left behind"
+    assert not _children() - before, "a child was left behind"
+
+
+def _children() -> set[int]:
+    return {one.pid for one in processes.list_all().values() if one.ppid == os.getpid() and one.state != "Z"}

@@ -18,8 +18,8 @@ from typing import Dict, List, Optional, Tuple
 
 from .procfs import PAGE, Folder
 
-_SHARED = ("/dev/shm/", "/memfd:", "/SYSV", "/dev/zero", "/anon_hugepage")  # noqa: S108 - prefixes of `maps`
-_ANONYMOUS = ("[heap]", "[stack", "[anon")
+_SHARED = (b"/dev/shm/", b"/memfd:", b"/SYSV", b"/dev/zero", b"/anon_hugepage")  # prefixes of `maps`
+_ANONYMOUS = (b"[heap]", b"[stack", b"[anon")
 _PRESENT, _FILE_OR_SHARED = 1 << 63, 1 << 61  # bits of an entry of `pagemap`, Documentation/admin-guide/mm/pagemap.rst
 _ADDRESSES = 1 << 63
 
@@ -37,14 +37,13 @@ def areas(raw: bytes) -> Tuple[List[Area], List[Shared]]:
     without devices."""
     found: List[Area] = []
     objects: List[Shared] = []
-    for first, end, shared, offset, device, inode, raw_name in _WRITABLE.findall(raw):
-        name = os.fsdecode(raw_name) if raw_name else ""
+    for first, end, shared, offset, device, inode, name in _WRITABLE.findall(raw):
         ours = name.startswith(_SHARED)
         if ours or name.startswith(_ANONYMOUS) or (not name and inode == b"0"):
             found.append((int(first, 16), int(end, 16), "safe"))
-        elif name.startswith("/") and shared == b"p" and not name.startswith("/dev/"):
+        elif name.startswith(b"/") and shared == b"p" and not name.startswith(b"/dev/"):
             found.append((int(first, 16), int(end, 16), "copied"))
-        if shared == b"s" and inode != b"0" and name and (ours or not name.startswith("/dev/")):
+        if shared == b"s" and inode != b"0" and name and (ours or not name.startswith(b"/dev/")):
             object_ = f"{os.fsdecode(device)}:{os.fsdecode(inode)}"
             objects.append((int(first, 16), int(end, 16), int(offset, 16), object_))
     return found, objects
