@@ -68,6 +68,7 @@ class Cadence:
     _decoded: dict[int, tuple[tuple[object, ...], float]] = field(
         default_factory=dict
     )  # place of the main thread, when
+    _late: frozenset[Phase | None] = frozenset()
     _stuck: int | None = None  # who was behind and still when the surroundings were last looked at
     _stacks_at: dict[int, float] = field(default_factory=dict)
     _environ: bool = False
@@ -100,6 +101,14 @@ class Cadence:
             for pid in set(known) - alive:
                 del known[pid]
         return sorted(fresh)
+
+    def came_further(self, reached: Collection[Phase | None]) -> None:
+        """Take note of the phases that any member has come to: each after which the port may be open is a reason to ask for
+        health at once, so that ready is told when it is."""
+        late = LATE.intersection(reached)
+        if late - self._late:
+            self._health_at = float("-inf")
+        self._late |= late
 
     def _elsewhere(self, track: Track) -> bool:
         """Whether its main thread is somewhere else than when its blocked calls were decoded last, or that was long ago."""

@@ -121,13 +121,15 @@ class Watch:
         needed = self._needed()
         behind = self.judgement.behind.member.pid if self.judgement.behind else None
         pending = [one.member.pid for one in self.judgement.pending]
+        reached = self._reached()
+        self.cadence.came_further(reached)
         plan = self.cadence.plan(
             now,
             history.tracks,
             needed,
             behind,
             pending,
-            near=may_listen(self._engine, self.judgement.phase, self._reached()),
+            near=may_listen(self._engine, self.judgement.phase, reached),
             grown=self.diagnosis.grown_at(),
             fetching=self.diagnosis.fetching(),
         )

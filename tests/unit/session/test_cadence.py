@@ -231,6 +231,17 @@ def test_health_is_asked_at_most_once_in_five_seconds() -> None:
     assert len(asked) >= 10
 
 
+def test_a_phase_after_which_the_port_may_be_open_is_a_reason_to_ask_at_once() -> None:
+    hand, asked = Hand(), []
+    for second, reached in enumerate(
+        [{"import"}] * 7 + [{"import", "http-listen"}] * 2 + [{"http-listen", "ready"}] * 2
+    ):
+        hand.cadence.came_further(reached)  # type: ignore[arg-type]
+        if "health" in hand.second().probes:
+            asked.append(second)
+    assert asked == [0, 7, 9]
+
+
 def test_the_port_may_be_open_as_soon_as_any_member_has_come_so_far() -> None:
     """Without CUDA graphs vLLM's workers say nothing after their caches: the API server alone tells that it listens."""
     assert not may_listen("vllm", "kv-cache", {"engine-spawn", "kv-cache", None})
