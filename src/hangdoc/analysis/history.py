@@ -60,6 +60,7 @@ class History:
         self.paused_ms: dict[int, float] = {}
         self.deep: list[DeepStep] = []
         self.edges: Memo[list[Any]] = Memo()  # of threads that lead nowhere (waits.py)
+        self.links: Memo[Any] = Memo()  # who has which end of what (links.py)
         self.compiled = arrivals.Compiled()
         self._below: dict[int, list[Track]] | None = None  # helpers by their parent, since the last sample
         self.places: tuple[HostPlace, ...] = ()  # hosts, where there are several

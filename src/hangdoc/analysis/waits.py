@@ -57,9 +57,11 @@ def _busy(everyone: list[Picture]) -> tuple[list[Picture], list[Picture]]:
 def edges_of(view: View, pictures: Sequence[Picture]) -> list[Edge]:
     """Edges that leave the thread of interest of each needed member and those inside its process that it leads to; then
     those of other threads that wait for a holder or in a plain call, which name objects but no culprit."""
-    scene = Scene(
-        view, {one.member.pid: one for one in pictures}, Links(view.history, view.arch), by_member(view.launch)
-    )
+    ends: list[object] = [view.arch, view.history.sockets]
+    for track in view.history.tracks.values():
+        ends += [track.process.pid, track.process.ppid, track.process.fds]
+    links = view.history.links.get(ends, lambda: Links(view.history, view.arch))
+    scene = Scene(view, {one.member.pid: one for one in pictures}, links, by_member(view.launch))
     found: list[Edge] = []
     for one in pictures:
         if one.member.needed and one.mechanism not in ("dead", "stopped", "frozen", "traced", "idle", "computing"):
