@@ -5,7 +5,7 @@ A step that blocks for ever costs itself and those after it, never those before 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..model.plain import to_plain
@@ -30,6 +30,8 @@ STEPS: Dict[str, Tuple[str, bool]] = {
 }
 _WAIT_FIELDS = ("futex", "deadline", "poll", "path")
 
+Objects = Dict[str, Tuple[Any, Thread]]  # a thread's number -> its plain value in a table, and what that was made of
+
 
 @dataclass
 class Look:
@@ -41,12 +43,12 @@ class Look:
     previous: Mapping[str, Any]
     check_files: Tuple[str, ...] = ()
     standard_fds_only: bool = False
+    objects: Objects = field(default_factory=dict)
     spaces: Optional[Dict[str, Any]] = None  # its namespaces and control group, where they need not be read again
 
     def __call__(self, emit: Emit) -> None:
         """Do the steps; send `{"step", "process": fields, "unseen"}` after each."""
-        known = self.previous.items() if {"table", "waits"} & set(self.steps) else ()
-        self.before: Dict[int, Thread] = {int(tid): wire.thread(one) for tid, one in known}
+        self.before: Dict[int, Thread] = self._previous() if {"table", "waits"} & set(self.steps) else {}
         self.threads: Dict[int, Thread] = {}
         self.fds: Dict[int, Fd] = {}
         self.env: Optional[Dict[str, str]] = None
@@ -64,9 +66,20 @@ class Look:
                 unseen.append(
                     Unseen(STEPS[step][0], "failed", f"{step}: {type(error).__name__}: {error}", self.process.pid)
                 )
-            emit({"step": step, "process": found, "unseen": unseen})
+            emit({"step": step, "process": found, "unseen": to_plain(unseen)})
             if found is None:  # gone, or another process has its number
                 return
+
+    def _previous(self) -> Dict[int, Thread]:
+        """The threads of the last tick. Of those that have not changed since, the same objects as then."""
+        known = {}
+        for tid, one in self.previous.items():
+            before = self.objects.get(tid)
+            known[tid] = before if before is not None and before[0] is one else (one, wire.thread(one))
+        if known:
+            self.objects.clear()
+            self.objects.update(known)
+        return {int(tid): thread for tid, (_, thread) in known.items()}
 
     def _state(self, unseen: List[Unseen]) -> Optional[Dict[str, Any]]:
         known = processes.state(self.root, self.process.pid, self.process.start, unseen, self.spaces)

@@ -18,7 +18,7 @@ from . import surroundings
 from .deaths import Deaths
 from .disposable import Task
 from .isolate import Nursery, Outcome
-from .look import STEPS, Look, merge, missed
+from .look import STEPS, Look, Objects, merge, missed
 from .outputs import Outputs
 from .resting import Resting
 from .scan import scan
@@ -42,6 +42,7 @@ class Ticker:
         self.nursery = nursery or Nursery()
         self.root = root
         self.tables: Dict[Identity, Dict[str, Any]] = {}
+        self.objects: Dict[Identity, Objects] = {}
         self.undecoded: Set[Identity] = set()  # whose table has threads that were read without the step "waits"
         self.blocked: Dict[Tuple[Identity, str], float] = {}  # step that got stuck -> when it may be tried again
         self.parents: Dict[int, int] = {}
@@ -189,7 +190,8 @@ class Ticker:
             # What did not run since a look without "waits" has never been decoded: then every thread is read anew.
             undecoded = "waits" in asked[pid] and identity in self.undecoded
             previous = {} if undecoded else self.tables.get(identity, {})
-            looks[pid] = Look(self.root, process, asked[pid], previous, ask.check_files, standard, spaces)
+            objects = self.objects.setdefault(identity, {})
+            looks[pid] = Look(self.root, process, asked[pid], previous, ask.check_files, standard, objects, spaces)
         outcomes = {pid: _here(looks.pop(pid)) for pid in list(looks) if _cheap(asked[pid], looks[pid])}
         outcomes.update(self.nursery.run_all(looks, deadline))
         plain = rest
@@ -247,6 +249,7 @@ class Ticker:
         """Remember the thread tables; forget those of processes that are gone."""
         alive = {(pid, one.start) for pid, one in members.items()}
         self.tables = {identity: table for identity, table in self.tables.items() if identity in alive}
+        self.objects = {identity: one for identity, one in self.objects.items() if identity in alive}
         self.shared = {identity: one for identity, one in self.shared.items() if identity in alive}
         self.words = {identity: one for identity, one in self.words.items() if identity in alive}
         self.mapped = {identity: one for identity, one in self.mapped.items() if identity in alive}
@@ -288,7 +291,7 @@ def _cheap(steps: List[str], look: Look) -> bool:
 def _here(look: Task) -> Outcome:
     """Do in this process what never blocks."""
     outcome = Outcome("done")
-    look(lambda value: outcome.parts.append(to_plain(value)))
+    look(outcome.parts.append)  # plain values already
     return outcome
 
 
