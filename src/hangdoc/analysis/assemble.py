@@ -14,7 +14,7 @@ from .crash import triage
 from .history import package_version
 from .judge import Judgement, furthest_behind, phase_since
 from .links import Edge
-from .ports import by_host
+from .ports import by_host, may_serve
 from .stacks import tree
 from .view import Picture, View
 
@@ -223,10 +223,17 @@ def _ports(view: View) -> list[r.PortRow]:
     everywhere = by_host(view)
     host, found = view.history.host_of(view.launch.root), everywhere.get(head, {})
     rows = [
-        r.PortRow(view.history.host_of(pid), port, own(pid), "LISTEN", _health(view, port) if place == head else None)
+        r.PortRow(
+            view.history.host_of(pid),
+            port,
+            own(pid),
+            f"taken by {view.history.tracks[pid].member.label}" if taken else "LISTEN",
+            _health(view, port) if place == head else None,
+        )
         for place, ports in sorted(everywhere.items())
         for port, pid in ports.items()
         if pid is not None
+        for taken in (place == head and port == wanted and not may_serve(view, pid),)
     ]
     if wanted is not None and view.launch.head and found.get(wanted) is None:
         health = _health(view, wanted)

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from ..model.places import place_of, place_of_inode
+from ..model.words import Role
 from .view import View
+
+# None of these answers HTTP. They listen on dozens of ports that the kernel picks, and one may be that of the server.
+_NO_SERVERS: frozenset[Role] = frozenset(
+    ("engine-core", "worker", "scheduler", "detokenizer", "dp-controller", "dp-coordinator")
+)
 
 
 def port_of(address: str) -> int | None:
@@ -15,6 +21,16 @@ def port_of(address: str) -> int | None:
 def listeners(view: View) -> dict[int, int | None]:
     """The same on the host of the node that serves HTTP."""
     return by_host(view).get(place_of(view.launch.root), {})
+
+
+def servers(view: View) -> dict[int, int | None]:
+    """The same, with None also where a member listens that serves no HTTP: to the server such a port is taken."""
+    return {port: pid if pid is None or may_serve(view, pid) else None for port, pid in listeners(view).items()}
+
+
+def may_serve(view: View, pid: int) -> bool:
+    """Whether a member may be one that answers HTTP."""
+    return pid == view.launch.root or view.history.tracks[pid].member.role not in _NO_SERVERS
 
 
 def by_host(view: View) -> dict[int, dict[int, int | None]]:

@@ -100,7 +100,7 @@ class PortRow:
     host: str
     port: int
     pid: Optional[int]
-    state: str  # LISTEN, or "not listening"
+    state: str  # LISTEN, "not listening", or by whom it is taken
     health: Optional[str] = None  # "200", "refused", "no answer in 2 s"
 
 

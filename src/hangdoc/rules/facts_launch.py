@@ -33,7 +33,7 @@ ROWS = (
             "log only says that it waits"),
     _launch("port", "number", "arguments", "The port that the server should listen on."),
     _launch("listening", "bool", "sockets", "The launch listens on its port.", "listens on its port"),
-    _launch("port_taken", "bool", "sockets", "A process outside of the launch listens on its port.",
+    _launch("port_taken", "bool", "sockets", "A process outside of the launch listens on its port, or a rank.",
             "port is taken by another process"),
     _launch("health", "text", "health", "Status of the health path, or why there is none: 200, 503, refused, no answer …",
             "health path says"),

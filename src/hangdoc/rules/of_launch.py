@@ -10,7 +10,7 @@ from ..analysis import compare
 from ..analysis.crash import oom
 from ..analysis.logbook import Logbook
 from ..analysis.nodes import away
-from ..analysis.ports import listeners
+from ..analysis.ports import servers
 from ..engines.argv import number
 from ..model.places import own
 from .gather import Looked
@@ -136,14 +136,14 @@ def _listening(c: Looked, _: str) -> Any:
     port = c.view.launch.port
     if port is None or not c.view.history.sockets_read:
         return c.missing("sockets")
-    return listeners(c.view).get(port) is not None
+    return servers(c.view).get(port) is not None
 
 
 def _port_taken(c: Looked, _: str) -> Any:
     port = c.view.launch.port
     if port is None or not c.view.history.sockets_read:
         return c.missing("sockets")
-    found = listeners(c.view)
+    found = servers(c.view)
     return port in found and found[port] is None
 
 
