@@ -171,6 +171,27 @@ def test_a_channel_goes_on_with_an_agent_when_its_standing_child_does_not(number
     assert eventually(lambda: not set(asked) & set(processes.list_all()))
 
 
+def test_what_blocked_one_of_ours_is_not_met_by_one_of_the_agent_at_once() -> None:
+    def standing_of_the_agent() -> list[int]:
+        return [one.pid for one in processes.list_all().values() if one.ppid == channel.pid]
+
+    channel = LocalChannel()
+    ask = Ask(1, ("processes",), pids=(os.getppid(),), together=True)
+    try:
+        channel.ask(ask)
+        assert channel._standing is not None
+        assert channel.pid is not None
+        os.kill(channel.pid, signal.SIGKILL)
+        for _ in range(2):
+            channel.ask(ask)
+            assert not standing_of_the_agent()
+        channel._standing._again = 0.0
+        channel.ask(ask)
+        assert len(standing_of_the_agent()) == 1
+    finally:
+        channel.close()
+
+
 def test_it_does_nothing_about_signals_that_its_parent_sends_on(one: Standing) -> None:
     caught: list[int] = []
     before = signal.signal(signal.SIGUSR1, lambda number, _: caught.append(number))

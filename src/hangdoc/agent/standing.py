@@ -106,8 +106,13 @@ class Standing:
         self.nursery.dispose(self.pid, _KEY)
         self.pid, self._again = None, time.monotonic() + AGAIN_S
 
+    @property
+    def allowed(self) -> bool:
+        """Whether one may be started: not so soon after the last one, nor ever beside one that cannot be ended."""
+        return time.monotonic() >= self._again and not self.nursery.stuck(_KEY)
+
     def _start(self) -> Optional[int]:
-        if time.monotonic() < self._again or self.nursery.stuck(_KEY):
+        if not self.allowed:
             return None
         fds: List[int] = []  # reading and writing end of the questions, then of the answers
         parent = os.getpid()

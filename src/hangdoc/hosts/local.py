@@ -221,6 +221,8 @@ class LocalChannel:
                 return sample
             self._blocked = True
             ask = replace(ask, together=False, deadline_s=max(_LEAST_S, ask.deadline_s - (time.monotonic() - began)))
+        elif self._standing is not None and not self._standing.allowed:
+            ask = replace(ask, together=False)  # what blocked ours would block the agent's, too
         if self._agent is None:
             self._agent = CommandChannel(self.host, bootstrap.here(sys.executable, str(_FOLDER)))
         return self._agent.ask(ask)
