@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from typing import Any
@@ -53,6 +54,20 @@ def test_children_that_cannot_begin_are_a_failure_and_not_a_turn_that_never_came
     assert {(one.ended, one.detail) for one in outcomes.values()} == {("failed", "it ended early")}
     assert nursery.started >= 10  # one for each task; a slow machine gets more of them at a time
     assert time.monotonic() - began < 5
+
+
+def test_a_child_that_cannot_be_ended_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(isolate, "_REAP_S", 5.0)
+    nursery, sleeper = Nursery(), subprocess.Popen(["sleep", "60"])
+    try:
+        nursery.unreaped[sleeper.pid] = None  # stands for a child that SIGKILL does not end
+        began = time.monotonic()
+        assert nursery.run_all({0: _tells(0)}, began + 10)[0].parts == [0]
+        assert time.monotonic() - began < 4
+        assert set(nursery.unreaped) == {sleeper.pid}
+    finally:
+        sleeper.kill()
+        sleeper.wait()
 
 
 def test_a_task_of_which_it_cannot_be_told_whether_it_lasts_costs_no_other() -> None:

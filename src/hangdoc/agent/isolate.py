@@ -18,7 +18,7 @@ import select
 import signal
 import time
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, Hashable, List, Literal, Mapping, Optional, Sequence, Set, TypeVar
+from typing import Any, Callable, Collection, Dict, Hashable, List, Literal, Mapping, Optional, Sequence, Set, TypeVar
 
 from ..model.plain import to_plain
 from ..model.words import UnseenReason
@@ -171,7 +171,7 @@ class Nursery:
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)  # our own child, not yet reaped: the number cannot be another's
         self.unreaped[pid] = key
-        self._reap(_REAP_S)
+        self._reap(_REAP_S, {pid})
 
     def _do(self, task: Task, outcome: Outcome, end: float) -> None:
         """Do a task in this process."""
@@ -203,6 +203,7 @@ class Nursery:
             _failed(outcomes, str(error))
             return
         running: Dict[int, _Child] = {}
+        stuck = set(self.unreaped)  # those that cannot be ended are not waited for each time
         poller = select.poll()
         if self.hangup_fd is not None:
             poller.register(self.hangup_fd, select.POLLHUP | getattr(select, "POLLRDHUP", 0))
@@ -235,7 +236,7 @@ class Nursery:
                 if child.task is not None:
                     outcomes[child.task].ended, outcomes[child.task].detail = "timed-out", ""
                 self._finish(child, keys)
-            self._reap(_REAP_S)
+            self._reap(_REAP_S, set(self.unreaped) - stuck)
 
     def _start(self, tasks: Sequence[Task], queue: int, outcomes: Sequence[Outcome]) -> Optional[_Child]:
         try:
@@ -264,7 +265,8 @@ class Nursery:
             os.kill(child.pid, signal.SIGKILL)  # our own child, not yet reaped: the number cannot be another's
         self.unreaped[child.pid] = None if child.task is None else keys[child.task]
 
-    def _reap(self, patience_s: float = 0.0) -> None:
+    def _reap(self, patience_s: float = 0.0, wanted: Collection[int] = ()) -> None:
+        """Collect those that have ended; wait a moment for those that are `wanted`."""
         until = time.monotonic() + patience_s
         while True:
             for pid in list(self.unreaped):
@@ -276,7 +278,7 @@ class Nursery:
                 if ended:
                     self.unreaped.pop(pid, None)
                     self.cpu_s += usage.ru_utime + usage.ru_stime
-            if not self.unreaped or time.monotonic() >= until:
+            if not any(pid in self.unreaped for pid in wanted) or time.monotonic() >= until:
                 return
             time.sleep(0.001)
 
