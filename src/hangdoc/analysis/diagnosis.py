@@ -29,7 +29,7 @@ from .memo import Memo
 from .nearest import Beside
 from .pictures import picture
 from .structure import assume_waits
-from .timeline import timeline, why_not_more
+from .timeline import begun, timeline, why_not_more
 from .view import Picture, View
 from .waits import edges_of, victims
 
@@ -196,6 +196,16 @@ class Diagnosis:
         edges = edges_of(view, found)
         waiting = victims(found, edges)
         return view, [structs.replace(one, victim=one.member.pid in waiting) for one in found], edges
+
+    def passed(self, seen: Mapping[Phase, float]) -> dict[Phase, float]:
+        """Phases that the launch went through since those that were `seen`, without the one that it is in, by the lines that
+        mark them: phase -> wall clock. A phase may be over before a tick finds the launch in it."""
+        view, judgement = self.view(), self.judgement()
+        if view is None or judgement.phase not in view.phases:
+            return {}
+        last = max((view.phases.index(phase) for phase in seen if phase in view.phases), default=len(view.phases))
+        between = view.phases[last + 1 : view.phases.index(judgement.phase)]
+        return {phase: at for phase, at in begun(view, {}).items() if phase in between}
 
     def moment(self, version: str, seen: Mapping[Phase, float]) -> Moment:
         """The report so far with the phases and their times. `seen`: phase -> wall clock of the look that first saw it."""

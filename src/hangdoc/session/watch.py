@@ -294,8 +294,9 @@ class Watch:
         now, last = self.judgement, self.diagnosis.history.last
         wall = last.at if last else time.time()
         if now.phase is not None and now.phase not in self.phases:
-            self.phases[now.phase] = wall
-            yield self._event("phase", f"phase {now.phase}", phase=now.phase)
+            for phase, at in {**self.diagnosis.passed(self.phases), now.phase: wall}.items():
+                self.phases[phase] = at
+                yield Event("phase", at, f"phase {phase}", {"phase": phase})
         if self._said is not None and now.verdict in _MOVES:
             yield self._event("retracted", f"{self._said} is taken back: {'; '.join(now.reasons)}", verdict=self._said)
             self.retracted, self._said = self._said, None
