@@ -198,8 +198,11 @@ def test_it_does_nothing_about_signals_that_its_parent_sends_on(one: Standing) -
     try:
         assert one.answer(Ask(1, ("processes",), pids=(os.getppid(),), together=True)) is not None
         assert one.pid is not None
-        held = Path(f"/proc/{one.pid}/status").read_text().partition("SigCgt:\t")[2].split()[0]
-        assert not int(held, 16) & 1 << signal.SIGUSR1 - 1
+        status = Path(f"/proc/{one.pid}/status").read_text()
+        caught_there, blocked = (int(status.partition(f"{name}:\t")[2].split()[0], 16) for name in ("SigCgt", "SigBlk"))
+        assert not caught_there & 1 << signal.SIGUSR1 - 1
+        assert blocked == 0
+        assert not signal.pthread_sigmask(signal.SIG_BLOCK, ())
     finally:
         signal.signal(signal.SIGUSR1, before)
 

@@ -19,7 +19,7 @@ import os
 import select
 import signal
 import time
-from typing import Any, Iterable, List, Optional, Tuple
+from typing import Any, Iterable, List, Optional, Set, Tuple
 
 from ..model.ask import Ask
 from ..model.plain import to_plain
@@ -119,14 +119,19 @@ class Standing:
         try:
             fds += os.pipe2(os.O_CLOEXEC)
             fds += os.pipe2(os.O_CLOEXEC)
-            pid = os.fork()
+            # One that comes before the child has forgotten them would be dealt with by both.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            try:
+                pid = os.fork()
+                if pid == 0:
+                    self._live(fds[0], fds[3], parent, before)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
         except OSError:
             for fd in fds:
                 os.close(fd)
             self._again = time.monotonic() + AGAIN_S
             return None
-        if pid == 0:
-            self._live(fds[0], fds[3], parent)
         os.close(fds[0])
         os.close(fds[3])
         self.pid, self._reading, self._writing = pid, fds[2], fds[1]
@@ -168,7 +173,7 @@ class Standing:
             answer += raw if answer else raw.lstrip(b".")
         return bytes(answer[:-1])
 
-    def _live(self, questions: int, answers: int, parent: int) -> None:
+    def _live(self, questions: int, answers: int, parent: int, unblocked: Set[Any]) -> None:
         """The life of the child; never returns."""
         status = 1
         try:
@@ -176,6 +181,7 @@ class Standing:
             if os.getppid() != parent:
                 os._exit(1)  # the parent died before its death would have been told
             _forget_signals()
+            signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
             gc.freeze()
             said = 0.0
 

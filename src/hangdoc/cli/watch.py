@@ -127,6 +127,7 @@ class _Session:
         self.save = ""
         self.fail_on: exits.FailOn | None = None
         self.child: Child | None = None
+        self.signals = 0  # how many of those that were sent on to it have been told
         self.notifier = Notifier()
         self.voice: voices.Voice = voices.Json() if json else voices.Plain(verbose=verbose)
         self.report: Report | None = None
@@ -170,6 +171,19 @@ class _Session:
             if channel is not None:
                 channel.close()
         return self._stay() if status is None else status
+
+    def _child_event(self, text: str, **data: object) -> None:
+        """Tell readers of JSON lines what became of the command; at a terminal that is seen, or said in another place."""
+        assert self.child is not None  # noqa: S101 - for the type checker
+        if self.json:
+            self.voice.events([Event("child", time.time(), text, {**data, "pid": self.child.pid})], _no_moment)
+
+    def _signals(self) -> None:
+        sent = self.child.signalled if self.child is not None else []
+        for number in sent[self.signals :]:
+            name = signal.Signals(number).name
+            self._child_event(f"{name} was sent on to the command", change="signal", signal=name)
+        self.signals = len(sent)
 
     def _start(self) -> None:
         path = Path(self.log) if self.log else default_log()
@@ -241,6 +255,7 @@ class _Session:
         return new
 
     def _tick(self, watch: Watch, events: list[Event]) -> None:
+        self._signals()
         if self.child is not None:
             self.voice.lines(self.child.tail.lines())
             if self.child.signalled and not self.json:  # its end was asked for: `_tell` says so
@@ -304,9 +319,12 @@ class _Session:
         assert self.child is not None  # noqa: S101 - for the type checker
         voice = voices.Json() if self.json else voices.Plain()
         while not self.child.wait(_LINES_S):
+            self._signals()
             voice.lines(self.child.tail.lines())
         status = self.child.status()
         voice.lines(self.child.tail.lines(last=True))
+        self._signals()
+        self._child_event(f"the command ended with status {status}", change="ended", status=status)
         if self.json and self.report is not None:
             self.voice.report(self.report)  # the last line is the report, also after further lines
         return status

@@ -201,7 +201,11 @@ def test_ready_is_told_and_it_stays_until_the_server_ends(tmp_path: Path) -> Non
         watch.send_signal(signal.SIGINT)  # as at a terminal: the shell and the server both get it
         out, _ = watch.communicate(timeout=30)
         assert objects(out)[-1]["verdict"] == "ready"
+        told = [one["data"] for one in [*events, *objects(out)] if one.get("event") == "child"]
     assert watch.returncode != 0
+    assert [one["change"] for one in told] == ["started", "signal", "ended"]
+    assert told[1]["signal"] == "SIGINT"
+    assert told[2]["status"] == watch.returncode
     assert until(lambda: not any(alive(one) for one in members))
     phases = [one["data"]["phase"] for one in events if one.get("event") == "phase"]
     assert phases[-1] == "ready"
