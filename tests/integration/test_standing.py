@@ -62,7 +62,7 @@ def test_it_tells_what_a_child_for_each_read_tells_and_forks_for_tools_alone(one
         assert {(one.probe, one.reason, one.pid) for one in together.unseen} == {
             (one.probe, one.reason, one.pid) for one in apart.unseen
         }
-        assert together.cost.children <= 2  # for py-spy
+        assert together.cost.children == 0
         child = one.pid
         for number in range(2, 5):
             sample = answer(one, Ask(number, STATE, pids=(pid,), together=True))
@@ -70,6 +70,28 @@ def test_it_tells_what_a_child_for_each_read_tells_and_forks_for_tools_alone(one
             assert sample.cost.children == 0
             assert sample.processes[pid].threads
         assert one.pid == child
+
+
+@pytest.mark.parametrize(("count", "forks"), [(2, False), (3, True)])
+def test_a_few_stacks_are_asked_without_a_child_for_each_and_their_cost_is_told(
+    one: Standing, tmp_path: Path, count: int, forks: bool
+) -> None:
+    tool = tmp_path / "py-spy"  # answers late, so that signs of life are needed meanwhile, and spends CPU time
+    tool.write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && exec echo py-spy 0.4.9\nn=0\nwhile [ $n -lt 20000 ]; do n=$((n + 1)); done\n'
+        'sleep 1.6\necho \'[{"thread_id": 1, "os_thread_id": null, "frames": []}]\'\n'
+    )
+    tool.chmod(0o755)
+    with running(["sh", "-c", f"{' '.join(['sleep 300 &'] * count)} echo ready; wait"]) as (pid, _):
+        pids = eventually(lambda: [p for p in processes.list_all().values() if p.ppid == pid])
+        stacked = tuple(sorted(each.pid for each in pids))[:count]
+        assert len(stacked) == count
+        ask = Ask(1, ("stacks",), pids=(pid,), stack_pids=stacked, pyspy=str(tool), deadline_s=9.0, together=True)
+        sample = answer(one, ask)
+        assert sample is not None
+        assert all(sample.processes[each].stacks for each in stacked)
+        assert (sample.cost.children > 0) is forks
+        assert sample.cost.cpu_s > 0.01
 
 
 @pytest.mark.parametrize("name", ["cmdline", "maps", "environ"])

@@ -129,7 +129,6 @@ class Nursery:
         self.kept: Set[int] = set()  # children that stay from question to question
         self.unreaped: Dict[int, Hashable] = {}  # pid -> key of the task that it was ended in, None between two
         self.started = 0
-        self.cpu_s = 0.0
 
     @property
     def abandoned(self) -> int:
@@ -271,13 +270,12 @@ class Nursery:
         while True:
             for pid in list(self.unreaped):
                 try:
-                    ended, _, usage = os.wait4(pid, os.WNOHANG)
+                    ended, _ = os.waitpid(pid, os.WNOHANG)
                 except OSError:
                     self.unreaped.pop(pid, None)
                     continue
                 if ended:
                     self.unreaped.pop(pid, None)
-                    self.cpu_s += usage.ru_utime + usage.ru_stime
             if not any(pid in self.unreaped for pid in wanted) or time.monotonic() >= until:
                 return
             time.sleep(0.001)

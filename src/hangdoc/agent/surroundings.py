@@ -16,6 +16,9 @@ from .disposable import Emit, Task
 from .isolate import Nursery
 
 _LOCK_LINES = 4096
+_FEW = (
+    2  # stacks that are asked one after the other: py-spy takes 20 ms, a child of our own that waits for it 10 ms more
+)
 _STANDARD = 2  # descriptors that are looked at for the logs alone
 _LOCKABLE = ("file", "memfd")
 _LOCKING = frozenset(NUMBER[name] for name in ("flock", "fcntl") if name in NUMBER)
@@ -86,17 +89,21 @@ def _parts(do: Callable[[List[Unseen]], Iterable[Tuple[str, Any]]]) -> Task:
     return task
 
 
-def _stacks(root: str, process: Process, ours: Any, deadline: float) -> Callable[[List[Unseen]], Any]:
-    def do(unseen: List[Unseen]) -> Any:
+def _stacks(root: str, process: Process, ours: Any, deadline: float) -> Task:
+    def task(emit: Emit) -> None:
+        unseen: List[Unseen] = []
         tool, said = pyspy.find(root, process, ours)
-        learnt = {"versions": pyspy.versions()}
+        told: Dict[str, Any] = {"versions": pyspy.versions()}
         if tool is None:
             unseen.append(Unseen("stacks", "tool-missing", said, process.pid))
-            return learnt
-        found, python = pyspy.dump(root, process, tool, max(0.2, deadline - time.monotonic() - 0.2), unseen)
-        return learnt if found is None else {**learnt, "stacks": found, "python": python or None}
+        else:
+            left = max(0.2, deadline - time.monotonic() - 0.2)
+            found, python = pyspy.dump(root, process, tool, left, unseen, lambda: emit({}))
+            if found is not None:
+                told.update(stacks=found, python=python or None)
+        emit({"stacks": told, "unseen": unseen})
 
-    return do
+    return task
 
 
 def look(
@@ -126,8 +133,10 @@ def look(
         detail = "an earlier look at the same did not end and cannot be ended"
         unseen.append(to_plain(Unseen(_PROBE_OF.get(key[0], key[0]), "skipped", detail)))
 
+    few = sum(probe == "stacks" for probe, _ in tasks) <= _FEW
+
     def lasts(key: Key) -> bool:
-        return key[0] == "stacks" or (key[0] == "health" and health.may_wait(root, ask.health[key[1]]))
+        return (key[0] == "stacks" and not few) or (key[0] == "health" and health.may_wait(root, ask.health[key[1]]))
 
     outcomes = nursery.run_all(tasks, deadline, lasts) if tasks else {}
     for key, outcome in outcomes.items():
@@ -184,7 +193,7 @@ def _tasks(root: str, ask: Ask, known: Dict[int, Process], deadline: float) -> D
     if "stacks" in ask.probes:
         for pid in ask.stack_pids or sorted(alive):
             if pid in alive:
-                tasks["stacks", pid] = _task("stacks", "stacks", _stacks(root, alive[pid], ask.pyspy, deadline))
+                tasks["stacks", pid] = _stacks(root, alive[pid], ask.pyspy, deadline)
     if "health" in ask.probes:
         for number, wanted in enumerate(ask.health):
             left = max(0.2, min(2.0, deadline - time.monotonic() - 0.2))

@@ -6,6 +6,7 @@ The sample is built of plain JSON values: what the children send is already that
 from __future__ import annotations
 
 import os
+import resource
 import time
 from dataclasses import replace
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Set, Tuple
@@ -58,7 +59,7 @@ class Ticker:
 
     def answer(self, ask: Ask) -> Dict[str, Any]:
         """The sample as plain values. Raises only isolate.Hangup."""
-        began, cpu, children, spent = time.monotonic(), time.process_time(), self.nursery.started, self.nursery.cpu_s
+        began, cpu, children, spent = time.monotonic(), time.process_time(), self.nursery.started, _children_s()
         sample: Dict[str, Any] = {
             "host": os.uname().nodename,
             "at": time.time(),
@@ -95,7 +96,7 @@ class Ticker:
         abandoned = self.nursery.abandoned  # reaps, so that the CPU of all who ended is known
         sample["cost"] = {
             "wall_s": round(time.monotonic() - began, 4),
-            "cpu_s": round(time.process_time() - cpu + self.nursery.cpu_s - spent, 4),
+            "cpu_s": round(time.process_time() - cpu + _children_s() - spent, 4),
             "children": self.nursery.started - children,
             "abandoned": abandoned,
             "paused_ms": paused_ms(sample),
@@ -273,6 +274,12 @@ class Ticker:
                 self.undecoded.add(identity)
             self.tables[identity] = one["threads"]
         self.undecoded &= alive
+
+
+def _children_s() -> float:
+    """CPU seconds of all children that have ended and were waited for, tools too."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def paused_ms(fields: Mapping[str, Any]) -> Dict[str, float]:

@@ -23,6 +23,7 @@ from .reading import text_or_none
 OLDEST = (0, 4, 0)  # older ones attach with PTRACE_ATTACH and can leave a stop signal behind
 VERSION_DEADLINE_S = 2.0
 OUTPUT_LIMIT = 8 << 20
+SIGN_S = 0.1  # how often who waits for a dump says that it lives
 WATCH_S = 0.002  # how often a running tool is watched
 PR_SET_PDEATHSIG = 1
 # Compiled here once: a disposable child would do it each time.
@@ -120,11 +121,11 @@ def _end_with_us(libc: ctypes.CDLL, deadline_s: float, parent: int) -> None:
 
 
 def run(
-    command: List[str], deadline_s: float, watch: Optional[Callable[[], None]] = None
+    command: List[str], deadline_s: float, watch: Optional[Callable[[], None]] = None, every_s: float = WATCH_S
 ) -> Tuple[Optional[int], bytes, bytes]:
     """(exit status, None at the deadline; output; last words) of a tool that must not outlive the deadline or us.
 
-    `watch` is called every few milliseconds while it runs. At the deadline the tool gets SIGKILL,
+    `watch` is called every few milliseconds, or every `every_s`, while it runs. At the deadline the tool gets SIGKILL,
     never SIGTERM: a tracer that tries to detach cleanly can wait for ever and keep threads stopped.
     """
     parent = os.getpid()
@@ -142,7 +143,7 @@ def run(
         )
     except OSError as error:
         return -1, b"", str(error).encode()
-    out, complete = _drain(child, time.monotonic() + deadline_s, watch)
+    out, complete = _drain(child, time.monotonic() + deadline_s, watch, every_s)
     code: Optional[int] = None
     end = time.monotonic() + (0.5 if complete else 0)
     while complete and code is None and time.monotonic() < end:
@@ -163,7 +164,7 @@ def run(
 
 
 def _drain(
-    child: "subprocess.Popen[bytes]", end: float, watch: Optional[Callable[[], None]]
+    child: "subprocess.Popen[bytes]", end: float, watch: Optional[Callable[[], None]], every_s: float
 ) -> Tuple[Tuple[bytes, bytes], bool]:
     """(standard output and error, whether both ended in time and within their limits)."""
     streams = [stream.fileno() for stream in (child.stdout, child.stderr) if stream]
@@ -176,7 +177,7 @@ def _drain(
             break
         if watch is not None:
             watch()
-            left = min(left, WATCH_S)
+            left = min(left, every_s)
         for fd in select.select(list(waiting), [], [], left)[0]:
             data = os.read(fd, 1 << 16)
             if not data:
@@ -188,9 +189,15 @@ def _drain(
 
 
 def dump(
-    root: str, process: Process, pyspy: str, deadline_s: float, unseen: List[Unseen]
+    root: str,
+    process: Process,
+    pyspy: str,
+    deadline_s: float,
+    unseen: List[Unseen],
+    sign: Optional[Callable[[], None]] = None,
 ) -> Tuple[Optional[List[Stack]], str]:
-    """Stacks of one process, innermost frame first, and its Python version. Tids are those of the host.
+    """Stacks of one process, innermost frame first, and its Python version. Tids are those of the host. `sign` is called now
+    and then while the tool runs.
 
     Costs the target nothing: its memory is read while it runs. On Python 3.10 and older the tool knows neither tids
     nor who is active, and some stacks of a busy process may be torn.
@@ -201,7 +208,7 @@ def dump(
         unseen.append(Unseen("stacks", "skipped", "its Python lies on a file system that does not answer", process.pid))
         return None, ""
     command = [pyspy, "dump", "--json", "--nonblocking", "--pid", str(process.pid)]
-    return understood(root, process, run(command, deadline_s), deadline_s, unseen)
+    return understood(root, process, run(command, deadline_s, sign, SIGN_S), deadline_s, unseen)
 
 
 def understood(
