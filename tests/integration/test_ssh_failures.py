@@ -154,7 +154,8 @@ def test_a_host_that_dies_in_the_middle_takes_nothing_from_the_other(hosts_of: H
     with server(made, made.hosts[0]), server(made, made.hosts[1]):
         command = [sys.executable, "-m", "hangdoc", "watch", "gpu[01-02]", "--json", "--timeout", "20"]
         look = subprocess.Popen(command, env=made.environ(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        time.sleep(2.5)
+        assert look.stdout is not None
+        look.stdout.readline()  # both hosts were reached by now
         os.kill(made.hosts[1].pid, signal.SIGKILL)  # all of it at once
         out, _ = look.communicate(timeout=60)
     assert look.returncode in (0, 2, 3), out
