@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -258,15 +259,21 @@ def test_a_look_at_file_systems_that_got_stuck_is_not_tried_again_while_its_chil
         assert answer(ticker, ask).storage is not None
 
 
-def test_helpers_that_spend_no_time_are_not_read_each_second(monkeypatch: pytest.MonkeyPatch) -> None:
+def counted(monkeypatch: pytest.MonkeyPatch, probe: ModuleType, name: str) -> list[int]:
+    """The processes that a function of a probe is called for from now on, in order."""
     read: list[int] = []
-    state = processes.state
+    real = getattr(probe, name)
 
-    def counted(root: str, pid: int, *more: Any) -> Any:
+    def call(root: str, pid: int, *more: Any) -> Any:
         read.append(pid)
-        return state(root, pid, *more)
+        return real(root, pid, *more)
 
-    monkeypatch.setattr(processes, "state", counted)
+    monkeypatch.setattr(probe, name, call)
+    return read
+
+
+def test_helpers_that_spend_no_time_are_not_read_each_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = counted(monkeypatch, processes, "state")
     with running(["sh", "-c", "sleep 300 & (while :; do :; done) & echo ready; wait"]) as (pid, _):
         ticker, ask = Ticker(), Ask(1, ("processes",), pids=(pid,), needed=(pid,))
 
@@ -301,14 +308,7 @@ def test_helpers_that_spend_no_time_are_not_read_each_second(monkeypatch: pytest
 def test_what_a_process_has_mapped_is_read_again_after_some_time_or_when_it_has_become_another_program(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    read: list[int] = []
-    sorts = mapped.read
-
-    def counted(root: str, pid: int, *more: Any) -> Any:
-        read.append(pid)
-        return sorts(root, pid, *more)
-
-    monkeypatch.setattr(mapped, "read", counted)
+    read = counted(monkeypatch, mapped, "read")
     os.mkfifo(tmp_path / "go")
     with running(["sh", "-c", f"echo ready; read line <{tmp_path}/go; exec sleep 300"]) as (pid, _):
         ticker, ask = Ticker(Nursery(sign=lambda: None)), Ask(1, ("storage",), pids=(pid,))
@@ -321,9 +321,7 @@ def test_what_a_process_has_mapped_is_read_again_after_some_time_or_when_it_has_
         (tmp_path / "go").write_text("\n")
         assert eventually(lambda: answer(ticker, ask).processes[pid].comm == "sleep")
         assert read == [pid] * 3
-        monkeypatch.setattr(
-            ticker, "mapped", {one: (comm, 0.0, fields) for one, (comm, _, fields) in ticker.mapped.items()}
-        )
+        monkeypatch.setattr(ticker, "mapped", {one: known._replace(until=0.0) for one, known in ticker.mapped.items()})
         answer(ticker, ask)
         assert read == [pid] * 4
 

@@ -15,7 +15,6 @@ import platform
 import signal
 import sys
 import time
-from dataclasses import replace
 from typing import Any, Dict, Optional, Set
 
 from .. import __version__
@@ -27,7 +26,6 @@ from .standing import Standing, answered, line
 from .tick import Ticker
 
 PROTOCOL = 1
-_LEAST_S = 0.5  # for an answer, however long it took to find out that the standing child gives none
 
 
 def hello() -> Dict[str, Any]:
@@ -104,8 +102,7 @@ def serve() -> int:
             asked = time.monotonic()
             message = standing.answer(question) if question.together else None
             if message is None:
-                left = question.deadline_s - (time.monotonic() - asked)
-                message = answered(ticker, replace(question, deadline_s=max(left, _LEAST_S)))
+                message = answered(ticker, standing.left(question, asked))
             _send(out, message)
     except (BrokenPipeError, Hangup):
         return 0

@@ -1,7 +1,7 @@
 """A child that answers whole questions by itself, for as long as nothing blocks.
 
 A fork for each risky read costs more than the read, and most of those who are watched have nothing that blocks. So a
-question that is one of many (`Ask.together`) goes to one standing child, which does all of it but what `lasting` tasks do.
+question that is one of many (`Ask.together`) goes to one standing child, which forks only for what lasts (`Nursery.run_all`).
 It is disposable as a whole: it holds nothing but its two pipes, gives signs of life as it goes on from read to read, and is
 killed when it gives none and spends no CPU time either, never waited for. The same question is then answered with a child for
 each risky read, which finds out what it is that blocks; and so are the next ones, for `AGAIN_S`, or for ever where the standing
@@ -19,6 +19,7 @@ import os
 import select
 import signal
 import time
+from dataclasses import replace
 from typing import Any, Iterable, List, Optional, Set, Tuple
 
 from ..model.ask import Ask
@@ -33,6 +34,7 @@ from .tick import Ticker
 PATIENCE_S = 1.0  # without a sign of life; the rest of a question's time is enough to answer it in the other way
 LATE_S = 0.5  # beyond a question's time: on a loaded machine an answer takes a while to be written
 AGAIN_S = 30.0
+_LEAST_S = 0.5  # for an answer in the other way, however long it took to find out that there is none in this
 _KEY = "standing"  # what it is called among the children that were ended
 _ERROR = b'{"error"'
 
@@ -95,6 +97,12 @@ class Standing:
                 self.end()
                 found = None
         return found
+
+    @staticmethod
+    def left(ask: Ask, since: float) -> Ask:
+        """The question, asked at `since` (CLOCK_MONOTONIC), as it is to be answered in the other way."""
+        left = ask.deadline_s - (time.monotonic() - since)
+        return replace(ask, together=False, deadline_s=max(left, _LEAST_S))
 
     def end(self) -> None:
         """End the child."""

@@ -16,9 +16,8 @@ from .disposable import Emit, Task
 from .isolate import Nursery
 
 _LOCK_LINES = 4096
-_FEW = (
-    2  # stacks that are asked one after the other: py-spy takes 20 ms, a child of our own that waits for it 10 ms more
-)
+# So many stacks are asked one after the other: py-spy takes 20 ms, a child of our own that waits for it 10 ms more.
+_FEW = 2
 _STANDARD = 2  # descriptors that are looked at for the logs alone
 _LOCKABLE = ("file", "memfd")
 _LOCKING = frozenset(NUMBER[name] for name in ("flock", "fcntl") if name in NUMBER)
@@ -132,7 +131,6 @@ def look(
         del tasks[key]
         detail = "an earlier look at the same did not end and cannot be ended"
         unseen.append(to_plain(Unseen(_PROBE_OF.get(key[0], key[0]), "skipped", detail)))
-
     few = sum(probe == "stacks" for probe, _ in tasks) <= _FEW
 
     def lasts(key: Key) -> bool:

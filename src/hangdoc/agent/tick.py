@@ -9,7 +9,7 @@ import os
 import resource
 import time
 from dataclasses import replace
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Set, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 from ..model.ask import Ask
 from ..model.plain import to_plain
@@ -36,6 +36,21 @@ _PARENTS_S = 10.0  # after so long without a question the number of a process ma
 Identity = Tuple[int, float]
 
 
+class _Known(NamedTuple):
+    """What steps told of a process, good for some time while it is the same program."""
+
+    comm: str
+    until: float
+    fields: Dict[str, Any]
+
+    def good(self, process: Process, now: float) -> bool:
+        """Whether it need not be asked again."""
+        return self.comm == process.comm and self.until > now
+
+
+_NOTHING = _Known("", 0.0, {})
+
+
 class Ticker:
     """Answers questions one after the other; keeps the thread tables between them."""
 
@@ -43,7 +58,7 @@ class Ticker:
         self.nursery = nursery or Nursery()
         self.root = root
         self.tables: Dict[Identity, Dict[str, Any]] = {}
-        self.objects: Dict[Identity, Objects] = {}
+        self.objects: Dict[Identity, Objects] = {}  # what those tables were made of
         self.undecoded: Set[Identity] = set()  # whose table has threads that were read without the step "waits"
         self.blocked: Dict[Tuple[Identity, str], float] = {}  # step that got stuck -> when it may be tried again
         self.parents: Dict[int, int] = {}
@@ -54,8 +69,8 @@ class Ticker:
         self.outputs = Outputs()
         self.resting = Resting(root)
         self.spaces: Dict[Identity, Dict[str, Any]] = {}  # namespaces and control group, good as long as the words
-        self.words: Dict[Identity, Tuple[str, float, Dict[str, Any]]] = {}  # comm, good until, fields of step "words"
-        self.mapped: Dict[Identity, Tuple[str, float, Dict[str, Any]]] = {}  # the same of the steps `_MAPPED`
+        self.words: Dict[Identity, _Known] = {}  # of step "words"
+        self.mapped: Dict[Identity, _Known] = {}  # of the steps `_MAPPED`
 
     def answer(self, ask: Ask) -> Dict[str, Any]:
         """The sample as plain values. Raises only isolate.Hangup."""
@@ -168,13 +183,11 @@ class Ticker:
         for pid, process in members.items():
             identity = (pid, process.start)
             steps = self.steps(ask, process)
-            comm, until, _ = self.words.get(identity, ("", 0.0, {}))
             spaces = None
-            if comm == process.comm and until > now and "packages" not in steps:
+            if self.words.get(identity, _NOTHING).good(process, now) and "packages" not in steps:
                 spaces = self.spaces.get(identity)
                 steps = [step for step in steps if step != "words"]
-            comm, until, _ = self.mapped.get(identity, ("", 0.0, {}))
-            if comm == process.comm and until > now and not {"environ", "network"} & set(ask.probes):
+            if not {"environ", "network"} & set(ask.probes) and self.mapped.get(identity, _NOTHING).good(process, now):
                 steps = [step for step in steps if step not in _MAPPED]
             if steps == ["state"] and ask.needed is not None and pid not in ask.needed:
                 known = self.resting.plain(identity, now)
@@ -202,7 +215,7 @@ class Ticker:
             built = self.put_together(process, asked[pid], outcome, said)
             if built is not None:
                 if "storage" in ask.probes and "mapped" not in asked[pid]:
-                    built.update(self.mapped.get((pid, process.start), ("", 0.0, {}))[2])
+                    built.update(self.mapped.get((pid, process.start), _NOTHING).fields)
                 plain[pid] = built
                 self.resting.keep((pid, process.start), built)
             if built is not None or pid in ask.pids:  # that a helper of a member has ended is nothing unseen
@@ -217,7 +230,7 @@ class Ticker:
         identity = (process.pid, process.start)
         plain: Dict[str, Any] = to_plain(process)
         previous = self.tables.get(identity, {})
-        plain.update(self.words.get(identity, ("", 0.0, {}))[2])
+        plain.update(self.words.get(identity, _NOTHING).fields)
         mapped: Dict[str, Any] = {}
         for part in outcome.parts:
             unseen.extend(part.get("unseen", ()))
@@ -227,11 +240,11 @@ class Ticker:
             # An empty command line is what one looks like in the middle of an exec: not worth keeping.
             if part["step"] == "words" and not part["unseen"] and part["process"]["cmdline"]:
                 good = _WORDS_LATER_S if identity in self.words else _WORDS_S
-                self.words[identity] = (process.comm, time.monotonic() + good, part["process"])
+                self.words[identity] = _Known(process.comm, time.monotonic() + good, part["process"])
             if part["step"] in _MAPPED and not part["unseen"]:
                 mapped.update(part["process"])
         if "weights" in mapped and "env" in mapped:
-            self.mapped[identity] = (process.comm, time.monotonic() + _MAPPED_S, mapped)
+            self.mapped[identity] = _Known(process.comm, time.monotonic() + _MAPPED_S, mapped)
         lost = missed(steps, outcome.parts)
         for place, step in enumerate(lost):
             if place == 0:
@@ -249,13 +262,13 @@ class Ticker:
     ) -> None:
         """Remember the thread tables; forget those of processes that are gone."""
         alive = {(pid, one.start) for pid, one in members.items()}
-        self.tables = {identity: table for identity, table in self.tables.items() if identity in alive}
-        self.objects = {identity: one for identity, one in self.objects.items() if identity in alive}
-        self.shared = {identity: one for identity, one in self.shared.items() if identity in alive}
-        self.words = {identity: one for identity, one in self.words.items() if identity in alive}
-        self.mapped = {identity: one for identity, one in self.mapped.items() if identity in alive}
+        by_identity: Tuple[Dict[Identity, Any], ...] = (
+            self.tables, self.objects, self.shared, self.words, self.mapped, self.spaces
+        )  # fmt: skip
+        for known_of in by_identity:
+            for identity in known_of.keys() - alive:
+                del known_of[identity]
         self.resting.forget_all_but(alive)
-        self.spaces = {identity: one for identity, one in self.spaces.items() if identity in alive}
         self.blocked = {key: until for key, until in self.blocked.items() if key[0] in alive}
         for pid, one in plain.items():
             identity = (pid, members[pid].start)

@@ -127,7 +127,7 @@ class _Session:
         self.save = ""
         self.fail_on: exits.FailOn | None = None
         self.child: Child | None = None
-        self.signals = 0  # how many of those that were sent on to it have been told
+        self.told = 0  # how many of the signals that were sent on to it
         self.notifier = Notifier()
         self.voice: voices.Voice = voices.Json() if json else voices.Plain(verbose=verbose)
         self.report: Report | None = None
@@ -178,26 +178,20 @@ class _Session:
         if self.json:
             self.voice.events([Event("child", time.time(), text, {**data, "pid": self.child.pid})], _no_moment)
 
-    def _signals(self) -> None:
+    def _tell_signals(self) -> None:
         sent = self.child.signalled if self.child is not None else []
-        for number in sent[self.signals :]:
+        for number in sent[self.told :]:
             name = signal.Signals(number).name
             self._child_event(f"{name} was sent on to the command", change="signal", signal=name)
-        self.signals = len(sent)
+        self.told = len(sent)
 
     def _start(self) -> None:
         path = Path(self.log) if self.log else default_log()
         self.child = Child(self.words, path.absolute())
-        event = Event(
-            "child",
-            time.time(),
-            f"started process {self.child.pid}; its output is in {self.child.log}",
-            {"change": "started", "pid": self.child.pid, "log": str(self.child.log)},
-        )
-        if self.json:
-            self.voice.events([event], _no_moment)
-        else:
-            screen.note(f"hangdoc: {event.text}")
+        text = f"started process {self.child.pid}; its output is in {self.child.log}"
+        self._child_event(text, change="started", log=str(self.child.log))
+        if not self.json:
+            screen.note(f"hangdoc: {text}")
 
     def _open_screen(self) -> None:
         if not self.json and sys.stdout.isatty() and screen.colour():
@@ -255,7 +249,7 @@ class _Session:
         return new
 
     def _tick(self, watch: Watch, events: list[Event]) -> None:
-        self._signals()
+        self._tell_signals()
         if self.child is not None:
             self.voice.lines(self.child.tail.lines())
             if self.child.signalled and not self.json:  # its end was asked for: `_tell` says so
@@ -319,11 +313,11 @@ class _Session:
         assert self.child is not None  # noqa: S101 - for the type checker
         voice = voices.Json() if self.json else voices.Plain()
         while not self.child.wait(_LINES_S):
-            self._signals()
+            self._tell_signals()
             voice.lines(self.child.tail.lines())
         status = self.child.status()
         voice.lines(self.child.tail.lines(last=True))
-        self._signals()
+        self._tell_signals()
         self._child_event(f"the command ended with status {status}", change="ended", status=status)
         if self.json and self.report is not None:
             self.voice.report(self.report)  # the last line is the report, also after further lines

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 _GRACE_S = 3.0  # beyond an ask's own deadline: starting to run, writing and reading the answer
 _START_S = 15.0  # for the first line of the agent; a cold Python on a loaded machine is slow
 _END_S = 2.0  # for the agent to end after its stdin was closed
-_LEAST_S = 0.5  # for an answer, however long it took to find out that the standing child gives none
 _FOLDER = Path(__file__).parents[2]  # where this package is
 _WORDS_LIMIT = 64 << 10  # of its stderr, the last ones
 
@@ -220,7 +219,7 @@ class LocalChannel:
             if sample is not None:
                 return sample
             self._blocked = True
-            ask = replace(ask, together=False, deadline_s=max(_LEAST_S, ask.deadline_s - (time.monotonic() - began)))
+            ask = self._child.left(ask, began)
         elif self._standing is not None and not self._standing.allowed:
             ask = replace(ask, together=False)  # what blocked ours would block the agent's, too
         if self._agent is None:
@@ -235,13 +234,17 @@ class LocalChannel:
         if self._agent is not None:
             self._agent.close()
 
-    def _together(self, ask: Ask) -> Sample | None:
+    @property
+    def _child(self) -> Standing:
         if self._standing is None:
             from ..agent.isolate import Nursery  # noqa: PLC0415 - 50 ms that only a watch of this machine needs
             from ..agent.standing import Standing  # noqa: PLC0415
 
             self._standing = Standing(Nursery())
-        message = self._standing.answer(ask)
+        return self._standing
+
+    def _together(self, ask: Ask) -> Sample | None:
+        message = self._child.answer(ask)
         if message is None:
             return None
         try:

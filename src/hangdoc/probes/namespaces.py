@@ -61,9 +61,8 @@ def socket_in(root: str, pid: Optional[int], family: int, kind: int, protocol: i
         return socket.socket(family, kind, protocol)
     home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        _setns(
-            home
-        )  # may be refused in a user namespace that its own network does not belong to: there is no way back then
+        # The way back is tried first: it is refused in a user namespace that its own network does not belong to.
+        _setns(home)
         there = os.open(f"{root}/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         try:
             _setns(there)

@@ -65,9 +65,8 @@ class Cadence:
     _host_at: float = float("-inf")
     _seldom_at: float = float("-inf")
     _decoding: frozenset[int] = frozenset()  # whose blocked calls the last plan asks to decode
-    _decoded: dict[int, tuple[tuple[object, ...], float]] = field(
-        default_factory=dict
-    )  # place of the main thread, when
+    # Where the main thread was when the blocked calls were decoded last, and when that was.
+    _decoded: dict[int, tuple[tuple[object, ...], float]] = field(default_factory=dict)
     _late: frozenset[Phase | None] = frozenset()
     _stuck: int | None = None  # who was behind and still when the surroundings were last looked at
     _stacks_at: dict[int, float] = field(default_factory=dict)
