@@ -199,17 +199,17 @@ def test_a_circle_of_two_processes_through_a_socket_is_told_and_is_no_proof() ->
 
 FLOCK = """
 import fcntl, os, sys, time
-path = sys.argv[1]
+path, (taken, says) = sys.argv[1], os.pipe()
 def take(hold):
     file = open(path, "a")
     fcntl.flock(file, fcntl.LOCK_EX)
-    os.write(1, b"ready\\n") if hold else None
+    if hold:
+        os.write(1, b"holder=%d\\nready\\n" % os.getpid())
+        os.write(says, b".")
     time.sleep(1000)
-holder = os.fork()
-if holder == 0:
+if os.fork() == 0:
     take(True)
-os.write(1, b"holder=%d\\n" % holder)
-time.sleep(0.3)
+os.read(taken, 1)
 for name in ("first", "second"):
     pid = os.fork()
     if pid == 0:

@@ -23,7 +23,7 @@ import pytest
 from running import WATCH, alive, environment, kill, miniature, objects, until, watching
 
 import hangdoc
-from hangdoc.demo.stage import Stage, _free_port
+from hangdoc.demo.stage import Stage, free_port
 from hangdoc.shipped import FOLDERS
 
 pytestmark = pytest.mark.slow
@@ -90,7 +90,7 @@ def until_scheduler(root: int, rank: int) -> int:
 
 def test_a_launch_that_starts_again_is_said_and_followed(tmp_path: Path) -> None:
     """A shell that starts its server again is a supervisor: the second launch is a new one."""
-    words, env = miniature(tmp_path, _free_port())
+    words, env = miniature(tmp_path, free_port())
     twice = f"{words[-1].removesuffix('; true')}; {words[-1]}"
     supervisor = subprocess.Popen(["sh", "-c", twice], env=env, stderr=subprocess.DEVNULL)
     try:
@@ -118,7 +118,7 @@ def test_a_launch_that_starts_again_is_said_and_followed(tmp_path: Path) -> None
 
 
 def test_what_is_named_before_it_looks_like_an_engine_is_followed(tmp_path: Path) -> None:
-    words, env = miniature(tmp_path, _free_port())
+    words, env = miniature(tmp_path, free_port())
     server = words[-1].removesuffix("; true")
     early = subprocess.Popen(["sh", "-c", f"sleep 8; exec {server}"], env=env, stderr=subprocess.DEVNULL)
     try:
