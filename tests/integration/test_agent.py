@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import signal
 import subprocess
@@ -305,6 +306,45 @@ def test_helpers_that_spend_no_time_are_not_read_each_second(monkeypatch: pytest
         assert asleep in read
 
 
+def test_the_number_given_last_tells_of_new_processes_and_threads_alone() -> None:
+    before = processes.newest()
+    if before is None:
+        pytest.skip("this kernel does not tell the number that it gave last")
+    assert any(processes.newest() == processes.newest() for _ in range(20))  # others start some, but not all the time
+    subprocess.run(["true"], check=True)
+    assert processes.newest() != before
+    assert processes.newest("/proc/self") is None  # that shows no namespace
+
+
+def test_processes_are_listed_only_when_there_may_be_new_ones(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "go")
+    listed: list[str] = []
+    real, number = processes.pids, itertools.count()
+
+    def pids(root: str) -> list[int]:
+        listed.append(root)
+        return real(root)
+
+    monkeypatch.setattr(processes, "pids", pids)
+    ticker = Ticker()
+    with running(["sh", "-c", f"echo ready; read line <{tmp_path}/go; sleep 300 & wait"]) as (pid, _):
+        ask = Ask(1, ("processes",), pids=(pid,))
+        monkeypatch.setattr(processes, "newest", lambda _: 1)
+        assert [set(answer(ticker, ask).processes) for _ in range(3)] == [{pid}] * 3
+        assert len(listed) == 1
+        monkeypatch.setattr(ticker, "_listed_at", float("-inf"))
+        answer(ticker, ask)
+        assert len(listed) == 2
+        monkeypatch.setattr(processes, "newest", lambda _: next(number))
+        (tmp_path / "go").write_text("\n")
+        assert eventually(lambda: len(answer(ticker, ask).processes) == 2)
+        monkeypatch.setattr(processes, "newest", lambda _: None)  # an older kernel
+        listed.clear()
+        answer(ticker, ask)
+        answer(ticker, ask)
+        assert len(listed) == 2
+
+
 def test_what_a_process_has_mapped_is_read_again_after_some_time_or_when_it_has_become_another_program(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -320,6 +360,7 @@ def test_what_a_process_has_mapped_is_read_again_after_some_time_or_when_it_has_
         assert read == [pid] * 2
         (tmp_path / "go").write_text("\n")
         assert eventually(lambda: answer(ticker, ask).processes[pid].comm == "sleep")
+        answer(ticker, ask)  # its exec may come in the middle of the one before
         assert read == [pid] * 3
         monkeypatch.setattr(ticker, "mapped", {one: known._replace(until=0.0) for one, known in ticker.mapped.items()})
         answer(ticker, ask)

@@ -47,7 +47,7 @@ class Look:
     spaces: Optional[Dict[str, Any]] = None  # its namespaces and control group, where they need not be read again
 
     def __call__(self, emit: Emit) -> None:
-        """Do the steps; send `{"step", "process": fields, "unseen"}` after each."""
+        """Do the steps; send `{"step", "process": fields, "unseen"}` after each. Whoever takes it makes it plain."""
         self.before: Dict[int, Thread] = self._previous() if {"table", "waits"} & set(self.steps) else {}
         self.threads: Dict[int, Thread] = {}
         self.fds: Dict[int, Fd] = {}
@@ -66,7 +66,7 @@ class Look:
                 unseen.append(
                     Unseen(STEPS[step][0], "failed", f"{step}: {type(error).__name__}: {error}", self.process.pid)
                 )
-            emit({"step": step, "process": found, "unseen": to_plain(unseen)})
+            emit({"step": step, "process": found, "unseen": unseen})
             if found is None:  # gone, or another process has its number
                 return
 
@@ -86,7 +86,7 @@ class Look:
         if known is None:
             return None
         self.process = known
-        plain: Dict[str, Any] = to_plain(known)
+        plain: Dict[str, Any] = to_plain(known)  # without what has its default
         return plain
 
     def _words(self, unseen: List[Unseen]) -> Optional[Dict[str, Any]]:
@@ -94,13 +94,13 @@ class Look:
         if known is None:
             return None
         self.process = known
-        return {name: to_plain(getattr(known, name)) for name in ("exe", "cwd", "cmdline", "overwritten")}
+        return {name: getattr(known, name) for name in ("exe", "cwd", "cmdline", "overwritten")}
 
     def _table(self, unseen: List[Unseen]) -> Dict[str, Any]:
         self.threads = threads.table(self.root, self.process.pid, self.before, unseen)
         changed = {tid: one for tid, one in self.threads.items() if one is not self.before.get(tid)}
         same = [tid for tid in self.threads if tid not in changed]
-        return {"threads": to_plain(changed), "same": same}
+        return {"threads": changed, "same": same}
 
     def _waits(self, unseen: List[Unseen]) -> Dict[str, Any]:
         found = waits.read(self.root, self.process.pid, self.threads, self.before, unseen)
@@ -109,25 +109,25 @@ class Look:
             old = self.threads[tid]
             if one is not old:
                 pairs = ((name, getattr(one, name), getattr(old, name)) for name in _WAIT_FIELDS)
-                news[tid] = {name: to_plain(new) for name, new, before in pairs if new != before}
+                news[tid] = {name: new for name, new, before in pairs if new != before}
         seen = {"waits": news, "gil": found.gil, "shared": found.shared}
-        return {name: to_plain(value) for name, value in seen.items() if value is not None}
+        return {name: value for name, value in seen.items() if value is not None}
 
     def _fds(self, unseen: List[Unseen]) -> Dict[str, Any]:
         only = (1, 2) if self.standard_fds_only else ()
         self.fds = fds.read(self.root, self.process.pid, unseen, only=only)
-        return {"fds": to_plain(self.fds)}
+        return {"fds": self.fds}
 
     def _pipes(self, unseen: List[Unseen]) -> Dict[str, Any]:
         filled = pipes.fill(self.root, self.process, self.threads, self.fds, unseen)
-        return {"pipes": {number: to_plain(one) for number, one in filled.items()}}
+        return {"pipes": filled}
 
     def _kernel(self, unseen: List[Unseen]) -> Dict[str, Any]:
-        return {"kernel_stacks": to_plain(kernelstacks.read(self.root, self.process.pid, unseen))}
+        return {"kernel_stacks": kernelstacks.read(self.root, self.process.pid, unseen)}
 
     def _limits(self, unseen: List[Unseen]) -> Dict[str, Any]:
         bounds = environ.confinement(self.root, self.process.pid)
-        return {"limits": to_plain(environ.limits(self.root, self.process.pid, unseen)), **bounds}
+        return {"limits": environ.limits(self.root, self.process.pid, unseen), **bounds}
 
     def _environ(self, unseen: List[Unseen]) -> Dict[str, Any]:
         self.env = environ.read(self.root, self.process.pid, unseen)

@@ -22,7 +22,6 @@ def _reader(root: str, process: Process) -> Task:
 def scan(nursery: Nursery, root: str, known: Set[int], deadline: float, unseen: List[Any]) -> Dict[int, Dict[str, Any]]:
     """Processes that are not `known` yet, without the kernel's own, as plain values by pid."""
     listed = {pid: one for pid, one in processes.list_all(root).items() if pid not in known}
-    listed = {pid: one for pid, one in listed.items() if not processes.is_kernel_thread(one)}
     found = {pid: to_plain(one) for pid, one in listed.items()}
     if nursery.harmless_only:
         return found

@@ -203,6 +203,7 @@ class Standing:
             ticker = Ticker(Nursery(self.nursery.keep, hangup_fd=questions, sign=sign), self.root)
             ticker.above |= self.above
             for question in lines(questions, ticker.deaths.wait_for):
+                said = time.monotonic()  # whoever asked has only begun to wait
                 with contextlib.suppress(ChildProcessError):  # what a probe left to whoever reaps
                     while os.waitpid(-1, os.WNOHANG)[0]:
                         pass

@@ -33,6 +33,7 @@ _WORDS_S, _WORDS_LATER_S = 10.0, 60.0
 # What it has mapped and its variables, as file systems are asked for them: `maps` of a process with CUDA has thousands of lines.
 _MAPPED, _MAPPED_S = ("environ", "mapped"), 25.0
 _PARENTS_S = 10.0  # after so long without a question the number of a process may be that of another one
+_LISTED_S = 5.0  # processes are listed at least so often
 Identity = Tuple[int, float]
 
 
@@ -62,7 +63,8 @@ class Ticker:
         self.undecoded: Set[Identity] = set()  # whose table has threads that were read without the step "waits"
         self.blocked: Dict[Tuple[Identity, str], float] = {}  # step that got stuck -> when it may be tried again
         self.parents: Dict[int, int] = {}
-        self._parents_at = float("-inf")
+        self._parents_at = self._listed_at = float("-inf")
+        self._newest: Optional[int] = None  # process or thread when they were listed
         self.shared: Dict[Identity, List[str]] = {}  # read only when a thread has news; it seldom changes
         self.deaths = Deaths(root)
         self.above: Set[int] = set()  # processes of the agent itself that stand above this one
@@ -128,12 +130,28 @@ class Ticker:
 
     def members(self, ask: Ask, unseen: List[Any]) -> Dict[int, Process]:
         """The asked processes and their descendants, without the agent itself."""
-        now = processes.pids(self.root)
-        asked, self._parents_at = self._parents_at, time.monotonic()
-        if self._parents_at - asked > _PARENTS_S:
+        self._find_parents()
+        found = {}
+        for pid in sorted(descendants(self.parents, ask.pids) - self.own(self.parents)):
+            stat = processes.stat_of(self.root, pid)
+            if stat is not None:
+                self.parents[pid] = stat.ppid
+                found[pid] = Process(pid, stat.ppid, stat.start, stat.state, stat.comm)
+            elif pid in ask.pids:
+                unseen.append(to_plain(Unseen("processes", "gone", f"there is no process {pid}", pid)))
+        return found
+
+    def _find_parents(self) -> None:
+        """Whose child every process is. To list them all takes half of a tick: not while there can be no new one."""
+        now, newest = time.monotonic(), processes.newest(self.root)
+        asked, self._parents_at = self._parents_at, now
+        if now - asked > _PARENTS_S:
             self.parents = {}
+        elif newest is not None and newest == self._newest and now - self._listed_at < _LISTED_S:
+            return
+        self._newest, self._listed_at = newest, now
         parents = {}
-        for pid in now:
+        for pid in processes.pids(self.root):
             # A parent changes only when it dies, and then its known children are asked for by number.
             known = self.parents.get(pid)
             if known is None:
@@ -142,15 +160,6 @@ class Ticker:
             if known is not None:
                 parents[pid] = known
         self.parents = parents
-        found = {}
-        for pid in sorted(descendants(parents, ask.pids) - self.own(parents)):
-            stat = processes.stat_of(self.root, pid)
-            if stat is not None:
-                self.parents[pid] = stat.ppid
-                found[pid] = Process(pid, stat.ppid, stat.start, stat.state, stat.comm)
-            elif pid in ask.pids:
-                unseen.append(to_plain(Unseen("processes", "gone", f"there is no process {pid}", pid)))
-        return found
 
     def own(self, parents: Mapping[int, int]) -> Set[int]:
         """The processes of the agent, with children that stay or could not be ended: no part of what is looked at."""
@@ -311,7 +320,7 @@ def _cheap(steps: List[str], look: Look) -> bool:
 def _here(look: Task) -> Outcome:
     """Do in this process what never blocks."""
     outcome = Outcome("done")
-    look(outcome.parts.append)  # plain values already
+    look(lambda part: outcome.parts.append(to_plain(part)))
     return outcome
 
 

@@ -21,6 +21,8 @@ _ANONYMOUS = {
 }
 _TERMINAL = re.compile(r"^/dev/(?:pts/\d+|tty\w*|console|ptmx)$")
 _ORDINARY = ("/dev/shm/", "/dev/mqueue/", "/dev/hugepages/")  # noqa: S108 - prefixes of links, nothing is written
+_BARE = ("device", "socket")  # whose fdinfo is not read
+_FILES = ("file",)
 _INFO_LIMIT = 1 << 18  # bytes of one fdinfo; an epoll set of thousands is the largest
 
 
@@ -43,10 +45,10 @@ def kind_of(target: str) -> Tuple[str, Optional[int]]:
 def parse_info(raw: bytes) -> Dict[str, List[str]]:
     """Lines of `fdinfo`: name -> values, in order (epoll's `tfd` and `lock` stand on many lines)."""
     found: Dict[str, List[str]] = {}
-    for line in raw.split(b"\n"):
-        name, colon, value = line.partition(b":")
+    for line in text(raw).split("\n"):
+        name, colon, value = line.partition(":")
         if colon:
-            found.setdefault(text(name.strip()), []).append(text(value.strip()))
+            found.setdefault(name.strip(), []).append(value.strip())
     return found
 
 
@@ -85,11 +87,16 @@ def describe(number: int, target: str, info: Optional[Dict[str, List[str]]]) -> 
     )
 
 
-def read(root: str, pid: int, unseen: List[Unseen], limit: int = 4096, only: Sequence[int] = ()) -> Dict[int, Fd]:
-    """Descriptors of a process, at most `limit` of them (more is said in `unseen`); of `only` when it is given.
+def read(
+    root: str, pid: int, unseen: List[Unseen], limit: int = 4096, only: Sequence[int] = (), *, files: bool = False
+) -> Dict[int, Fd]:
+    """Descriptors of a process, at most `limit` of them (more is said in `unseen`); of `only` when it is given. With
+    `files`, only the fdinfo of files is read, and the others have what their link tells.
 
-    The fdinfo of a device is not read: it is written by the device's driver, which may be the one that is wedged.
+    The fdinfo of a device is never read: it is written by the device's driver, which may be the one that is wedged. That of
+    a socket tells nothing that its link does not.
     """
+    told = _FILES if files else None
     found: Dict[int, Fd] = {}
     try:
         with Folder(root, pid) as folder:
@@ -97,7 +104,7 @@ def read(root: str, pid: int, unseen: List[Unseen], limit: int = 4096, only: Seq
             if len(numbers) > limit:
                 unseen.append(Unseen("fds", "skipped", f"{len(numbers)} descriptors, the first {limit} were read", pid))
             for number in numbers[:limit]:
-                one = _read_one(folder, number)
+                one = _read_one(folder, number, told)
                 if one is not None:
                     found[number] = one
     except OSError as error:
@@ -105,10 +112,12 @@ def read(root: str, pid: int, unseen: List[Unseen], limit: int = 4096, only: Seq
     return found
 
 
-def _read_one(folder: Folder, number: int) -> Optional[Fd]:
+def _read_one(folder: Folder, number: int, told: Optional[Tuple[str, ...]]) -> Optional[Fd]:
     try:
         target = folder.link(f"fd/{number}")
-        info = None if kind_of(target)[0] == "device" else parse_info(folder.read(f"fdinfo/{number}", _INFO_LIMIT))
+        kind, _ = kind_of(target)
+        bare = kind in _BARE if told is None else kind not in told
+        info = None if bare else parse_info(folder.read(f"fdinfo/{number}", _INFO_LIMIT))
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ESRCH):
             return None  # closed meanwhile, or the process ended

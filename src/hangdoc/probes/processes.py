@@ -23,6 +23,21 @@ def pids(root: str = "/proc") -> List[int]:
     return sorted(int(name) for name in os.listdir(root) if name.isdigit())
 
 
+def newest(root: str = "/proc") -> Optional[int]:
+    """The number that the kernel gave last, to a process or a thread: while it stays the same there are no new ones.
+
+    None where it is not told (`ns_last_pid` of Documentation/admin-guide/sysctl/kernel.rst needs CONFIG_CHECKPOINT_RESTORE), or
+    is that of another pid namespace than the one that `root` shows.
+    """
+    try:
+        if os.readlink(f"{root}/self") != str(os.getpid()):
+            return None
+        with open(f"{root}/sys/kernel/ns_last_pid", "rb", buffering=0) as file:
+            return int(file.read(32))
+    except (OSError, ValueError):
+        return None
+
+
 def stat_of(root: str, pid: int) -> Optional[Stat]:
     """`stat` of a process, which never blocks; None when it is gone. Its times are those of the main thread alone.
 
@@ -50,20 +65,22 @@ def raw_stat(root: str, pid: int) -> Optional[bytes]:
 
 
 def list_all(root: str = "/proc") -> Dict[int, Process]:
-    """Every process by pid from `stat` and `status` alone, which never block (docs/safety.md)."""
+    """Every process but the kernel's own, by pid, from `stat` and `status` alone, which never block (docs/safety.md)."""
     found = {}
     for pid in pids(root):
         try:
             with Folder(root, pid) as folder:
-                found[pid] = _basic(folder, parse_stat(folder.read("stat")))
+                stat = parse_stat(folder.read("stat"))
+                if not is_kernel_thread(stat):
+                    found[pid] = _basic(folder, stat)
         except (OSError, ValueError):  # ended meanwhile
             continue
     return found
 
 
-def is_kernel_thread(process: Process) -> bool:
+def is_kernel_thread(stat: Stat) -> bool:
     """Whether it is a thread of the kernel, as seen from the host's own pid namespace."""
-    return process.ppid == 2 or (process.pid == 2 and process.comm == "kthreadd")
+    return stat.ppid == 2 or (stat.pid == 2 and stat.comm == "kthreadd")
 
 
 def _basic(folder: Folder, stat: Stat) -> Process:

@@ -139,7 +139,7 @@ def open_files(root: str, pids: List[int]) -> Open:
     """Files that members have open. Those of processes that may not be read are left out: probe `fds` says so."""
     found: Open = {}
     for pid in pids:
-        for one in fds.read(root, pid, [], OPEN_FILES).values():
+        for one in fds.read(root, pid, [], OPEN_FILES, files=True).values():
             if one.kind == "file":
                 found.setdefault(one.target, []).append((pid, one))
     return found
