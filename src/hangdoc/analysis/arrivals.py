@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from ..model.sample import Place, Sample, Storage
 from ..model.storage import COMPILED
 from . import floors
 from .tracks import Track
+
+Source = Literal["download", "compiler"]  # of files that come in
 
 
 @dataclass

@@ -17,7 +17,7 @@ from ..model.sample import Sample
 from ..model.watching import Moment
 from ..model.words import Phase, Verdict
 from . import nodes
-from .arrivals import compiled_places
+from .arrivals import Source, compiled_places
 from .assemble import assemble, summary
 from .collectives import mark_mismatch
 from .history import History, package_version
@@ -148,11 +148,13 @@ class Diagnosis:
             return None
         return self._logbook.grew_at() or first.mono
 
-    def fetching(self) -> bool:
-        """Whether files came in by a download or a compiler when file systems were last looked at."""
+    def files_from(self) -> Source | None:
+        """Where files came from when file systems were last looked at."""
+        if self._loads.download.points:
+            return "download"
         last = self.history.last.at if self.history.last else 0.0
         fresh = any(last - (one.newest or 0.0) < _FRESH_S for one in compiled_places(self.history.storage))
-        return fresh or bool(self._loads.download.points)
+        return "compiler" if fresh else None
 
     def pictures(self) -> list[Picture]:
         """What every member that was seen is doing."""

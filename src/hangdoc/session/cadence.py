@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ..analysis import floors
+from ..analysis.arrivals import Source
 from ..analysis.tracks import Track
 from ..model.words import Phase
 
@@ -23,7 +24,7 @@ REST = 2  # ticks without a move after which it is asked what a member waits for
 STACKS_S = 4.0  # of who is behind, or spends CPU that no counter explains: three looks in any window of judging
 STACKS_AT_ONCE = 16  # members whose stacks are asked in one tick: the others have their turn in the next ones
 SELDOM_S = 30.0  # file systems: downloads, weights, lock files
-FETCH_S = 10.0  # the same while files come in by a download or a compiler: that is progress
+FETCH_S = 10.0  # the same while files come in by a download, or by a compiler and nothing else moves: that is progress
 CALM_S = 30.0  # threads and stacks of others that are still
 AROUND_S = 60.0  # descriptors and sockets of everybody
 SURROUNDINGS_S = 5.0  # host facts, and the descriptors of who is behind and still
@@ -124,14 +125,17 @@ class Cadence:
         *,
         near: bool = True,
         grown: float | None = None,
-        fetching: bool = False,
+        files: Source | None = None,
     ) -> Plan:
         """What to ask at `now`.
 
         `behind`: who the launch waits for; `pending`: whose definite facts must prove stable; `near`: the port may be
-        open by now; `grown`: when a log last grew; `fetching`: files come in by a download or a compiler.
+        open by now; `grown`: when a log last grew; `files`: where files come from.
         """
         alive = [pid for pid in needed if pid in tracks and tracks[pid].gone is None and tracks[pid].died is None]
+        counted = {pid for pid in alive if now - _counted(tracks[pid]) <= COUNTED_S}
+        told = behind in counted if behind is not None else bool(counted)  # that the launch goes on, by counters alone
+        fetching = files == "download" or (files == "compiler" and not told)
         probes = ["processes", *self._around(now, behind, pending, near=near)]
         if self._logs_due(now, tracks, grown):
             probes.append("logs")
@@ -156,7 +160,7 @@ class Cadence:
                 self._calm_at = now
                 looked |= calm
                 decoded |= calm
-        moving = {pid for pid in alive if now - _counted(tracks[pid]) <= COUNTED_S} if grown is not None else set()
+        moving = counted if grown is not None else set()
         due = [
             pid
             for pid in alive
@@ -214,10 +218,11 @@ class Cadence:
         if now - last < STACKS_S - TICK_S / 2:
             return False  # one that stops and goes on all the time is no reason for one at each stop
         rests = since is not None and now - since >= REST * TICK_S
+        if others_move:  # the launch goes on, whatever this one does; once all are quiet there is time for three looks
+            stopped = since if since is not None else _counted(track)
+            return (rests or quiet) and now - max(last, stopped) >= CALM_S
         if since is not None and rests and last < since:
             return True  # what was seen of it is from before it came to a stop
-        if others_move:  # the launch goes on, whatever this one does; once all are quiet there is time for three looks
-            return (rests or quiet) and now - last >= CALM_S
         main = track.threads.get(pid)
         # Its other threads run: on what? Of who is behind that is asked before the judge has to know it.
         floor = floors.CPU * (NEARLY if behind else 1.0)

@@ -131,7 +131,7 @@ class Watch:
             pending,
             near=may_listen(self._engine, self.judgement.phase, reached),
             grown=self.diagnosis.grown_at(),
-            fetching=self.diagnosis.fetching(),
+            files=self.diagnosis.files_from(),
         )
         self._ask(plan, needed)
         history = self.diagnosis.history  # another one when an engine was recognised

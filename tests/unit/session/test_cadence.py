@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hangdoc.analysis import floors
+from hangdoc.analysis.arrivals import Source
 from hangdoc.analysis.tracks import ThreadTrack, Tick, Track
 from hangdoc.model.launch import Member
 from hangdoc.model.sample import Process
@@ -282,14 +283,28 @@ def test_without_stacks_none_are_asked() -> None:
     assert not any(hand.second(behind=A).stack_pids for _ in range(20))
 
 
-def test_downloads_are_looked_at_more_often() -> None:
-    def asked(*, fetching: bool) -> int:
-        hand, found = Hand(), 0
-        for _ in range(120):
-            plan = hand.cadence.plan(hand.now, hand.tracks, [A, B], fetching=fetching)
-            found += "storage" in plan.probes
-            hand.now += 1.0
-        return found
+def looks_at_files(*counted: int, behind: int | None = None, files: Source | None = None) -> int:
+    """How often file systems are looked at within two minutes in which these move by their counters."""
+    hand, found = Hand(), 0
+    for _ in range(120):
+        plan = hand.cadence.plan(hand.now, hand.tracks, [A, B], behind, files=files)
+        found += "storage" in plan.probes
+        hand.now += 1.0
+        for pid in counted:
+            hand.tracks[pid].moved["memory"] = hand.now
+    return found
 
-    assert asked(fetching=False) <= 120 / SELDOM_S + 1
-    assert asked(fetching=True) >= 120 / FETCH_S - 2
+
+def test_file_systems_are_looked_at_more_often_while_something_is_downloaded() -> None:
+    seldom = 120 / SELDOM_S + 1
+    assert looks_at_files() <= seldom
+    assert looks_at_files(files="download") >= 120 / FETCH_S - 2
+    assert looks_at_files(A, B, behind=A, files="download") >= 120 / FETCH_S - 2
+
+
+def test_compiled_files_are_looked_at_more_often_only_when_nothing_else_tells_that_who_is_behind_moves() -> None:
+    often, seldom = 120 / FETCH_S - 2, 120 / SELDOM_S + 1
+    assert looks_at_files(files="compiler") >= often
+    assert looks_at_files(B, behind=A, files="compiler") >= often
+    assert looks_at_files(A, behind=A, files="compiler") <= seldom
+    assert looks_at_files(B, files="compiler") <= seldom
