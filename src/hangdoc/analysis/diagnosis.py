@@ -76,6 +76,8 @@ class Diagnosis:
         self._loads = Loads()
         self._on_line = on_line
         self._fed = 0  # samples that were taken in, one that only paused somebody too
+        self._telling: tuple[object, ...] = ()  # of the last sample, and the launches that it shows
+        self._every: list[Launch] = []
         self._looked: Memo[tuple[View | None, list[Picture], list[Edge]]] = Memo()
 
     @property
@@ -106,7 +108,7 @@ class Diagnosis:
         if self.history.launch is not None and PAUSING & set(sample.probes):
             self.history.attach(sample)
             return
-        every = launches.find(sample, self._profiles)
+        every = self._launches(sample)
         found = launches.launch_of(self.root, every, sample)
         if found is None:
             found = self.history.launch or launches.unknown_launch(self.root, sample)
@@ -125,6 +127,12 @@ class Diagnosis:
         self._logbook.add(sample, launch, launch.version)
         ids = tuple(spec.id for spec in self.order())
         self._loads.add(launch, self.history, self._logbook, ids, sample)
+
+    def _launches(self, sample: Sample) -> list[Launch]:
+        telling = launches.telling(sample)
+        if telling != self._telling:
+            self._telling, self._every = telling, launches.find(sample, self._profiles)
+        return self._every
 
     def read_log(self, launch: Launch, sample: Sample) -> None:
         """Take in a log of a launch of which nothing else is left."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from operator import attrgetter
 
 from ..model.launch import Launch, Member
 from ..model.places import own, place_of
@@ -30,6 +31,8 @@ _BORDERS = (
     "containerd-shim",
     "dockerd",
 )
+_READ = attrgetter("start", "ppid", "comm", "cmdline", "env", "packages")
+_TELLING = ("Z", "D")  # states that make a difference
 _SHELLS = ("bash", "sh", "dash", "zsh", "ash")
 
 
@@ -201,6 +204,12 @@ def _with_ray_workers(launches: list[Launch], known: Mapping[str, Profile], samp
             host = host_of(pid, sample) if sample.places else ""
             members[pid] = Member(pid, process.start, found[0].role, found[1], title, process.ppid, host=host)
     return [replace(one, members=members) if one is user else one for one in launches]
+
+
+def telling(sample: Sample) -> tuple[object, ...]:
+    """All of a sample that `find` looks at: while that stays the same, so do the launches."""
+    states = ((pid, one.state if one.state in _TELLING else "", _READ(one)) for pid, one in sample.processes.items())
+    return (sample.host, sample.places, *states)
 
 
 def find(sample: Sample, known: Mapping[str, Profile] | None = None) -> list[Launch]:

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from hangdoc.analysis.diagnosis import Diagnosis
+from hangdoc.engines import launches
+from hangdoc.model.launch import Launch
 from hangdoc.model.report import Report
 from hangdoc.model.sample import Sample
 from hangdoc.session import casefile
@@ -140,3 +142,15 @@ def test_the_story_against_recorded_starts(tmp_path: Path) -> None:
     (wait,) = [one for one in report.waits if one.source.pid == launcher.pid]
     assert report.culprits[0].pid in {one.pid for one in wait.target or ()}
     assert any(one.state == "not listening" and one.health == "refused" for one in report.ports)
+
+
+@pytest.mark.parametrize("name", ["sglang-good-1", "vllm-stopped", "sglang-two-nodes-locked"])
+def test_samples_that_agree_in_what_is_telling_show_the_same_launches(name: str, tmp_path: Path) -> None:
+    _, samples = unpacked(name, tmp_path)
+    known: dict[str, list[Launch]] = {}
+    again = 0
+    for sample in samples:
+        key, found = repr(launches.telling(sample)), launches.find(sample)
+        again += key in known
+        assert known.setdefault(key, found) == found
+    assert again

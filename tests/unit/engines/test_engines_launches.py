@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hangdoc.engines.launches import find, launch_of, unknown_launch
+from hangdoc.engines.launches import find, launch_of, telling, unknown_launch
 from hangdoc.model.launch import Launch, Rank
 from hangdoc.model.sample import Process, Sample
 
@@ -353,3 +353,30 @@ def test_a_child_that_has_not_loaded_its_program_is_no_rank() -> None:
     forked = sample(process(1, 0, words, state="S"), process(2, 1, words))
     assert roles(find(held)[0]) == {1: "launcher", 2: "helper"}
     assert roles(find(forked)[0]) == {1: "launcher", 2: "scheduler"}
+
+
+class Spied:
+    """A process that notes what is read of it."""
+
+    def __init__(self, of: Process, read: set[str]) -> None:
+        self.of, self.read = of, read
+
+    def __getattr__(self, name: str) -> Any:
+        self.read.add(name)
+        return getattr(self.of, name)
+
+
+def test_nothing_is_looked_at_that_is_not_telling() -> None:
+    read: set[str] = set()
+    spied: dict[int, Any] = {}
+    for tree in TREES:
+        rows = [
+            Process(pid, ppid, start, state, comm, cmdline=tuple(cmd))
+            for pid, ppid, start, state, comm, cmd, *_ in tree["rows"]
+        ]
+        spied = {one.pid: Spied(one, read) for one in rows}
+        assert find(Sample("h", 0.0, 0.0, 0.0, processes=spied))
+    looked = set(read)
+    read.clear()
+    telling(Sample("h", 0.0, 0.0, 0.0, processes=spied))
+    assert looked <= read
