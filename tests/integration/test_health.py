@@ -11,7 +11,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from hangdoc.model.ask import HealthAsk
+from hangdoc.agent.isolate import Nursery
+from hangdoc.agent.tick import Ticker
+from hangdoc.model.ask import Ask, HealthAsk
 from hangdoc.model.sample import Health
 from hangdoc.probes import health
 
@@ -113,7 +115,7 @@ def test_refused() -> None:
 @pytest.mark.parametrize("port", [0, 65536, 99999, -1])
 def test_a_port_that_is_none_is_refused(port: int) -> None:
     wanted = HealthAsk(os.getpid(), port, "/health")
-    assert not health.may_wait("/proc", wanted)
+    assert health.addresses("/proc", wanted) == []
     assert health.ask("/proc", wanted).detail == "refused"
 
 
@@ -128,3 +130,34 @@ def test_ipv6_only() -> None:
             assert ask(port).status == 200
     except OSError:
         pytest.skip("no IPv6 here")
+
+
+@pytest.mark.parametrize("sign", [None, lambda: None], ids=["a child at once", "a child for what lasts"])
+def test_a_slow_server_is_asked_once_and_waited_for(sign: Callable[[], None] | None) -> None:
+    """A health check may run a token: it must not be asked twice because the first wait was short."""
+    asked = []
+
+    def answer(link: socket.socket) -> None:
+        asked.append(link.recv(4096))
+        time.sleep(0.5)
+        link.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+
+    with server(answer) as port:
+        wanted = HealthAsk(os.getpid(), port, "/health")
+        nursery = Nursery(sign=sign)
+        sample = Ticker(nursery).answer(Ask(1, ("health",), pids=(os.getpid(),), health=[wanted]))
+    (found,) = sample["health"]
+    assert found["status"] == 200
+    assert found["seconds"] >= 0.5
+    assert len(asked) == 1
+    assert not nursery.keep
+
+
+def test_the_answer_stays() -> None:
+    with server(lambda link: link.sendall(b"HTTP/1.1 200 OK\r\n\r\n")) as port:
+        question = health.Question("/proc", HealthAsk(os.getpid(), port, "/health"))
+        first = question.go_on(time.monotonic() + 5)
+        assert first is not None
+        assert first.status == 200
+        question.close()
+        assert question.answer(0.1) is first

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Sequence, Set, Tuple
 
 from ..model.ask import Ask
 from ..model.plain import to_plain
@@ -18,6 +18,7 @@ from .isolate import Nursery
 _LOCK_LINES = 4096
 # So many stacks are asked one after the other: py-spy takes 20 ms, a child of our own that waits for it 10 ms more.
 _FEW = 2
+_AT_ONCE_S = 0.1  # for all servers together to answer their health paths, before children wait for them
 _STANDARD = 2  # descriptors that are looked at for the logs alone
 _LOCKABLE = ("file", "memfd")
 _LOCKING = frozenset(NUMBER[name] for name in ("flock", "fcntl") if name in NUMBER)
@@ -118,7 +119,8 @@ def look(
     if not _PROBES & set(ask.probes):
         return {}
     known = {pid: wire.process(one) for pid, one in plain.items() if pid in members}
-    tasks = _tasks(root, ask, known, deadline)
+    questions = [health.Question(root, one) for one in ask.health] if "health" in ask.probes else []
+    tasks = _tasks(root, ask, known, questions, deadline)
     fields: Dict[str, Any] = {}
     if "fds" in ask.probes:
         found, kept = locks(root, {pid: plain[pid] for pid in known}, unseen)
@@ -133,10 +135,25 @@ def look(
         unseen.append(to_plain(Unseen(_PROBE_OF.get(key[0], key[0]), "skipped", detail)))
     few = sum(probe == "stacks" for probe, _ in tasks) <= _FEW
 
-    def lasts(key: Key) -> bool:
-        return (key[0] == "stacks" and not few) or (key[0] == "health" and health.may_wait(root, ask.health[key[1]]))
+    at_once = min(deadline, time.monotonic() + _AT_ONCE_S)
+    begun: Set[int] = set()  # connections that children go on with
 
-    outcomes = nursery.run_all(tasks, deadline, lasts) if tasks else {}
+    def lasts(key: Key) -> bool:
+        if key[0] != "health":
+            return key[0] == "stacks" and not few
+        question = questions[key[1]]
+        if question.go_on(at_once) is not None:
+            return False
+        nursery.keep.add(question.fileno)
+        begun.add(question.fileno)
+        return True
+
+    try:
+        outcomes = nursery.run_all(tasks, deadline, lasts) if tasks else {}
+    finally:
+        nursery.keep -= begun
+        for question in questions:
+            question.close()
     for key, outcome in outcomes.items():
         probe, pid = key
         for part in outcome.parts:
@@ -166,7 +183,9 @@ def _put(
             fields[name] = value
 
 
-def _tasks(root: str, ask: Ask, known: Dict[int, Process], deadline: float) -> Dict[Key, Task]:
+def _tasks(
+    root: str, ask: Ask, known: Dict[int, Process], questions: Sequence[health.Question], deadline: float
+) -> Dict[Key, Task]:
     tasks: Dict[Key, Task] = {}
     alive = {pid: one for pid, one in known.items() if one.state not in "ZX"}
     if "sockets" in ask.probes:
@@ -192,12 +211,11 @@ def _tasks(root: str, ask: Ask, known: Dict[int, Process], deadline: float) -> D
         for pid in ask.stack_pids or sorted(alive):
             if pid in alive:
                 tasks["stacks", pid] = _stacks(root, alive[pid], ask.pyspy, deadline)
-    if "health" in ask.probes:
-        for number, wanted in enumerate(ask.health):
-            left = max(0.2, min(2.0, deadline - time.monotonic() - 0.2))
-            tasks["health", number] = _task("health", "health", _asking(root, wanted, left))
+    for number, question in enumerate(questions):
+        left = max(0.2, min(2.0, deadline - time.monotonic() - 0.2))
+        tasks["health", number] = _task("health", "health", _asking(question, left))
     return tasks
 
 
-def _asking(root: str, wanted: Any, left: float) -> Callable[[List[Unseen]], Any]:
-    return lambda _: health.ask(root, wanted, left)
+def _asking(question: health.Question, left: float) -> Callable[[List[Unseen]], Any]:
+    return lambda _: question.answer(left)

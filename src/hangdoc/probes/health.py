@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import encodings.idna  # noqa: F401 - connect(2) by name needs it: loaded once here, not in every disposable child
+import errno
+import os
 import re
+import select
 import socket
 import time
-from typing import List, Optional, Tuple
+from typing import Generator, List, Optional, Tuple
 
 from ..model.ask import HealthAsk
 from ..model.sample import Health
@@ -36,45 +39,95 @@ def addresses(root: str, wanted: HealthAsk) -> List[Tuple[socket.AddressFamily, 
     return found
 
 
-def may_wait(root: str, wanted: HealthAsk) -> bool:
-    """Whether asking may take a while: somebody listens there, or that cannot be told. Else it is refused at once."""
-    return bool(addresses(root, wanted))
+class Question:
+    """One GET on this machine. No redirect is followed, at most 4 kB are read.
+
+    It goes on from where it stopped, in a forked child too, which shares the connection: most servers answer at once, and
+    only for the others is it worth to have a child that waits.
+    """
+
+    def __init__(self, root: str, wanted: HealthAsk) -> None:
+        self.root, self.wanted = root, wanted
+        self._began = 0.0
+        self._steps = self._asked()
+        self._until: Optional[Tuple[int, int]] = None  # descriptor and event of poll(2) that it goes on with
+        self._answer: Optional[Health] = None
+
+    def go_on(self, end: float) -> Optional[Health]:
+        """The answer; None when there is none until `end` (CLOCK_MONOTONIC). `detail` says why there is no status: "refused",
+        "not HTTP", "closed without an answer", or why the network namespace of the process could not be entered."""
+        while self._answer is None:
+            if self._until is not None and not _ready(*self._until, end):
+                return None
+            try:
+                self._until = next(self._steps)
+            except StopIteration as done:
+                self._answer = done.value
+            except Exception:
+                self._steps, self._until = self._asked(), None
+                raise
+        return self._answer
+
+    def answer(self, deadline_s: float) -> Health:
+        """The answer, or that there was none within so many seconds from now."""
+        found = self.go_on(time.monotonic() + deadline_s)
+        return found or self._told(None, f"no answer in {deadline_s:.1f} s")
+
+    @property
+    def fileno(self) -> int:
+        """The connection that it waits for; -1 when it does not."""
+        return -1 if self._until is None else self._until[0]
+
+    def close(self) -> None:
+        """Give up."""
+        self._steps.close()
+
+    def _told(self, status: Optional[int], detail: str) -> Health:
+        seconds = round(time.monotonic() - self._began, 3)
+        return Health(self.wanted.pid, self.wanted.port, self.wanted.path, status, detail, seconds)
+
+    def _asked(self) -> Generator[Tuple[int, int], None, Health]:
+        self._began = time.monotonic()
+        status: Optional[int] = None
+        detail = "refused"
+        for family, host in addresses(self.root, self.wanted):
+            try:
+                with socket_in(self.root, self.wanted.pid, family, socket.SOCK_STREAM) as link:
+                    status, detail = yield from _exchange(link, host, self.wanted)
+                break
+            except ConnectionRefusedError:
+                continue  # it may listen on another address
+            except (ConnectionResetError, BrokenPipeError):
+                detail = "closed without an answer"
+                break
+            except PermissionError as error:
+                detail = f"its network namespace may not be entered: {error.strerror}"
+                break
+            except (FileNotFoundError, ProcessLookupError):
+                detail = "the process is gone"
+                break
+            except (OSError, ValueError, AttributeError) as error:
+                if family == socket.AF_INET6:
+                    continue  # no IPv6 here
+                detail = str(error)
+                break
+        return self._told(status, detail)
 
 
 def ask(root: str, wanted: HealthAsk, deadline_s: float = 2.0) -> Health:
-    """One GET on this machine, answered within the deadline or not. No redirect is followed, at most 4 kB are read.
+    """Ask once and wait for the answer."""
+    question = Question(root, wanted)
+    try:
+        return question.answer(deadline_s)
+    finally:
+        question.close()
 
-    `detail` says why there is no status: "refused", "no answer in 2.0 s", "not HTTP", "closed without an answer",
-    or why the network namespace of the process could not be entered.
-    """
-    began = time.monotonic()
-    status: Optional[int] = None
-    detail = "refused"
-    for family, host in addresses(root, wanted):
-        try:
-            with socket_in(root, wanted.pid, family, socket.SOCK_STREAM) as link:
-                status, detail = _exchange(link, host, wanted, began + deadline_s)
-            break
-        except ConnectionRefusedError:
-            continue  # it may listen on another address
-        except socket.timeout:
-            detail = f"no answer in {deadline_s:.1f} s"
-            break
-        except (ConnectionResetError, BrokenPipeError):
-            detail = "closed without an answer"
-            break
-        except PermissionError as error:
-            detail = f"its network namespace may not be entered: {error.strerror}"
-            break
-        except (FileNotFoundError, ProcessLookupError):
-            detail = "the process is gone"
-            break
-        except (OSError, ValueError, AttributeError) as error:
-            if family == socket.AF_INET6:
-                continue  # no IPv6 here
-            detail = str(error)
-            break
-    return Health(wanted.pid, wanted.port, wanted.path, status, detail, round(time.monotonic() - began, 3))
+
+def _ready(fd: int, event: int, end: float) -> bool:
+    """Whether poll(2) tells of an event before `end`."""
+    poller = select.poll()
+    poller.register(fd, event)
+    return bool(poller.poll(max(0.0, end - time.monotonic()) * 1000))
 
 
 def request(path: str, host: str, port: int) -> bytes:
@@ -100,24 +153,30 @@ def parse(answer: bytes, *, ended: bool) -> Optional[Tuple[Optional[int], str]]:
     return None
 
 
-def _exchange(link: socket.socket, host: str, wanted: HealthAsk, deadline: float) -> Tuple[Optional[int], str]:
-    """Connect, send, read the status line; every step within what is left of the deadline."""
-
-    def left() -> float:
-        seconds = deadline - time.monotonic()
-        if seconds <= 0:
-            raise socket.timeout
-        return seconds
-
-    message = request(wanted.path, host, wanted.port)
-    link.settimeout(left())
-    link.connect((host, wanted.port))
-    link.settimeout(left())
-    link.sendall(message)
+def _exchange(
+    link: socket.socket, host: str, wanted: HealthAsk
+) -> Generator[Tuple[int, int], None, Tuple[Optional[int], str]]:
+    """Connect, send, read the status line; gives what to wait for where one of them is not done at once."""
+    left = memoryview(request(wanted.path, host, wanted.port))
+    link.setblocking(False)
+    code = link.connect_ex((host, wanted.port))
+    if code == errno.EINPROGRESS:
+        yield link.fileno(), select.POLLOUT
+        code = link.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    if code:
+        raise OSError(code, os.strerror(code))
+    while left:
+        try:
+            left = left[link.send(left) :]
+        except BlockingIOError:
+            yield link.fileno(), select.POLLOUT
     answer = b""
     while True:
-        link.settimeout(left())
-        part = link.recv(ANSWER_LIMIT - len(answer))
+        try:
+            part = link.recv(ANSWER_LIMIT - len(answer))
+        except BlockingIOError:
+            yield link.fileno(), select.POLLIN
+            continue
         answer += part
         told = parse(answer, ended=not part)
         if told is not None:
