@@ -218,11 +218,11 @@ class Cadence:
         if now - last < STACKS_S - TICK_S / 2:
             return False  # one that stops and goes on all the time is no reason for one at each stop
         rests = since is not None and now - since >= REST * TICK_S
+        if since is not None and rests and last < since and (behind or not others_move):
+            return True  # what was seen of it is from before it came to a stop
         if others_move:  # the launch goes on, whatever this one does; once all are quiet there is time for three looks
             stopped = since if since is not None else _counted(track)
-            return (rests or quiet) and now - max(last, stopped) >= CALM_S
-        if since is not None and rests and last < since:
-            return True  # what was seen of it is from before it came to a stop
+            return (rests or quiet) and now - (last if behind else max(last, stopped)) >= CALM_S
         main = track.threads.get(pid)
         # Its other threads run: on what? Of who is behind that is asked before the judge has to know it.
         floor = floors.CPU * (NEARLY if behind else 1.0)

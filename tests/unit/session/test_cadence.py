@@ -182,6 +182,18 @@ def test_while_another_member_moves_by_its_counters_stacks_can_wait_and_are_enou
     assert len(looks) >= floors.LOOKS
 
 
+def test_while_others_move_the_stack_of_who_rests_can_wait_unless_it_is_behind() -> None:
+    def first(behind: int) -> int:
+        hand = Hand()
+        for _ in range(10):
+            hand.second(counted=(A, B), grown=0.0)
+        plans = [hand.second(counted=(B,), behind=behind, grown=0.0) for _ in range(60)]
+        return next(second for second, plan in enumerate(plans) if A in plan.stack_pids)
+
+    assert first(behind=A) <= 4
+    assert first(behind=B) >= CALM_S
+
+
 def test_without_a_log_stacks_tell_the_phase_and_are_asked_all_the_same() -> None:
     hand = Hand()
     plans = [hand.second(counted=(B,), busy=(A,), grown=None) for _ in range(40)]
