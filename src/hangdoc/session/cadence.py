@@ -69,6 +69,9 @@ class Cadence:
     # Where the main thread was when the blocked calls were decoded last, and when that was.
     _decoded: dict[int, tuple[tuple[object, ...], float]] = field(default_factory=dict)
     _late: frozenset[Phase | None] = frozenset()
+    _awaited: dict[int, float] = field(
+        default_factory=dict
+    )  # who has been behind since when without moving by a counter
     _stuck: int | None = None  # who was behind and still when the surroundings were last looked at
     _stacks_at: dict[int, float] = field(default_factory=dict)
     _environ: bool = False
@@ -134,6 +137,10 @@ class Cadence:
         """
         alive = [pid for pid in needed if pid in tracks and tracks[pid].gone is None and tracks[pid].died is None]
         counted = {pid for pid in alive if now - _counted(tracks[pid]) <= COUNTED_S}
+        now_moving = {pid for pid in counted if now - _counted(tracks[pid]) <= 1.5 * TICK_S}
+        self._awaited = {pid: at for pid, at in self._awaited.items() if pid not in now_moving}
+        if behind is not None:
+            self._awaited.setdefault(behind, now)
         told = behind in counted if behind is not None else bool(counted)  # that the launch goes on, by counters alone
         fetching = files == "download" or (files == "compiler" and not told)
         probes = ["processes", *self._around(now, behind, pending, near=near)]
@@ -200,7 +207,7 @@ class Cadence:
         if now - self._health_at >= (HEALTH_S if near else EARLY_HEALTH_S):
             self._health_at = now
             probes.append("health")
-        still = behind is not None and now - self.still.get(behind, now) > COUNTED_S
+        still = behind is not None and min(self._rests(behind, now), self._waited(behind, now)) > COUNTED_S
         stuck = behind if still else min(pending, default=None)
         if now - self._around_at >= AROUND_S or (stuck is not None and stuck != self._stuck):
             self._around_at = self._host_at = now
@@ -211,6 +218,15 @@ class Cadence:
             probes.append("host")
         return probes
 
+    def _rests(self, pid: int, now: float) -> float:
+        """Seconds for which it has been still."""
+        return now - self.still.get(pid, now)
+
+    def _waited(self, pid: int, now: float) -> float:
+        """Seconds for which the launch has waited for it. Who is behind may be so for a moment only, while another one is about
+        to say how far it has come."""
+        return now - self._awaited.get(pid, now)
+
     def _stacks_due(self, now: float, track: Track, *, behind: bool, others_move: bool) -> bool:
         pid = track.member.pid
         last, since = self._stacks_at.get(pid, float("-inf")), self.still.get(pid)
@@ -218,11 +234,12 @@ class Cadence:
         if now - last < STACKS_S - TICK_S / 2:
             return False  # one that stops and goes on all the time is no reason for one at each stop
         rests = since is not None and now - since >= REST * TICK_S
-        if since is not None and rests and last < since and (behind or not others_move):
+        awaited = behind and self._waited(pid, now) > COUNTED_S
+        if since is not None and rests and last < since and (awaited or not others_move):
             return True  # what was seen of it is from before it came to a stop
         if others_move:  # the launch goes on, whatever this one does; once all are quiet there is time for three looks
             stopped = since if since is not None else _counted(track)
-            return (rests or quiet) and now - (last if behind else max(last, stopped)) >= CALM_S
+            return (rests or quiet) and now - (last if awaited else max(last, stopped)) >= CALM_S
         main = track.threads.get(pid)
         # Its other threads run: on what? Of who is behind that is asked before the judge has to know it.
         floor = floors.CPU * (NEARLY if behind else 1.0)

@@ -190,8 +190,21 @@ def test_while_others_move_the_stack_of_who_rests_can_wait_unless_it_is_behind()
         plans = [hand.second(counted=(B,), behind=behind, grown=0.0) for _ in range(60)]
         return next(second for second, plan in enumerate(plans) if A in plan.stack_pids)
 
-    assert first(behind=A) <= 4
+    assert first(behind=A) <= 6
     assert first(behind=B) >= CALM_S
+
+
+def test_who_is_behind_for_a_moment_only_is_asked_for_no_stack_and_nothing_around_it_is_looked_at() -> None:
+    hand = Hand()
+    for _ in range(10):
+        hand.second(counted=(A, B), grown=0.0)
+    for _ in range(10):
+        hand.second(counted=(B,), behind=B, grown=0.0)
+    passing = [hand.second(counted=(B,), behind=behind, grown=0.0) for behind in (A, A, A, B, B)]
+    assert not any(plan.stack_pids or "sockets" in plan.probes for plan in passing)
+    staying = [hand.second(counted=(B,), behind=A, grown=0.0) for _ in range(8)]
+    assert any(A in plan.stack_pids for plan in staying)
+    assert any("sockets" in plan.probes for plan in staying)
 
 
 def test_without_a_log_stacks_tell_the_phase_and_are_asked_all_the_same() -> None:
