@@ -298,6 +298,14 @@ def test_helpers_that_spend_no_time_are_not_read_each_second(monkeypatch: pytest
         assert (read.count(pid), read.count(asleep)) == (3, 0)
         assert busy in read
         assert sample.processes[asleep].num_threads == 1
+        logs = replace(ask, probes=("processes", "logs"))
+        outputs = answer(ticker, logs).processes[asleep].fds
+        assert asleep in read
+        assert set(outputs or ()) == {1, 2}
+        read.clear()
+        assert answer(ticker, ask).processes[asleep].fds is None
+        assert answer(ticker, logs).processes[asleep].fds == outputs
+        assert asleep not in read
         answer(ticker, replace(ask, needed=None))
         assert asleep in read
         monkeypatch.setattr(resting, "ANEW_S", 0.0)

@@ -27,11 +27,15 @@ class Resting:
         self.root = root
         self._known: Dict[Identity, _Known] = {}
 
-    def plain(self, identity: Identity, now: float) -> Optional[Dict[str, Any]]:
-        """The process as it was, where it has not run since; None when it has to be read."""
+    def plain(self, identity: Identity, now: float, *, fds: bool = False) -> Optional[Dict[str, Any]]:
+        """The process as it was, where it has not run since; None when it has to be read. With `fds`, its outputs too: who
+        has not run has opened none, and where they stand by now those tell that have written."""
         raw, known = processes.raw_stat(self.root, identity[0]), self._known.get(identity)
         if known is not None and known.plain is not None and raw == known.raw and now - known.at < ANEW_S:
-            return dict(known.plain)
+            if not fds:
+                return {name: value for name, value in known.plain.items() if name != "fds"}
+            if "fds" in known.plain:
+                return dict(known.plain)
         self._known[identity] = _Known(raw, now)
         return None
 

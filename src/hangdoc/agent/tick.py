@@ -198,8 +198,10 @@ class Ticker:
                 steps = [step for step in steps if step != "words"]
             if not {"environ", "network"} & set(ask.probes) and self.mapped.get(identity, _NOTHING).good(process, now):
                 steps = [step for step in steps if step not in _MAPPED]
-            if steps == ["state"] and ask.needed is not None and pid not in ask.needed:
-                known = self.resting.plain(identity, now)
+            others = bool(ask.thread_pids) and pid not in ask.thread_pids
+            standard = "sockets" not in ask.probes and ("fds" not in ask.probes or others)  # for their logs alone
+            if standard and set(steps) <= {"state", "fds"} and ask.needed is not None and pid not in ask.needed:
+                known = self.resting.plain(identity, now, fds="fds" in steps)
                 if known is not None:
                     rest[pid] = known
                     continue
@@ -208,8 +210,6 @@ class Ticker:
                 detail = f"{step} did not answer before; tried again every {_RETRY_S:.0f} s"
                 unseen.append(to_plain(Unseen(STEPS[step][0], "skipped", detail, pid)))
             asked[pid] = [one for one in steps if one not in stuck and not (harmless and STEPS[one][1])]
-            others = bool(ask.thread_pids) and pid not in ask.thread_pids
-            standard = "sockets" not in ask.probes and ("fds" not in ask.probes or others)  # for their logs alone
             # What did not run since a look without "waits" has never been decoded: then every thread is read anew.
             undecoded = "waits" in asked[pid] and identity in self.undecoded
             previous = {} if undecoded else self.tables.get(identity, {})
