@@ -37,7 +37,7 @@ def server(answer: Callable[[socket.socket], None], host: str = "127.0.0.1") -> 
 
 
 def ask(port: int, deadline: float = 2.0) -> Health:
-    return health.ask("/proc", HealthAsk(os.getpid(), port, "/health"), deadline)
+    return health.Question("/proc", HealthAsk(os.getpid(), port, "/health")).answer(deadline)
 
 
 def test_a_status_and_the_request_that_asked_for_it() -> None:
@@ -116,7 +116,7 @@ def test_refused() -> None:
 def test_a_port_that_is_none_is_refused(port: int) -> None:
     wanted = HealthAsk(os.getpid(), port, "/health")
     assert health.addresses("/proc", wanted) == []
-    assert health.ask("/proc", wanted).detail == "refused"
+    assert health.Question("/proc", wanted).answer(2.0).detail == "refused"
 
 
 def test_a_server_on_one_address_only() -> None:

@@ -179,7 +179,7 @@ def test_another_network_namespace() -> None:
         assert (found.state, found.local, unseen) == ("LISTEN", f"127.0.0.1:{port}", [])
         assert found.net_ns == int(str(Path(f"/proc/{pid}/ns/net").readlink())[5:-1])
         assert str(Path("/proc/self/ns/net").readlink()) == before
-        answer = health.ask("/proc", HealthAsk(pid, port, "/health"))
+        answer = health.Question("/proc", HealthAsk(pid, port, "/health")).answer(2.0)
         if answer.detail == "":  # without `ip` its loopback is down
             assert answer.status == 200
-        assert health.ask("/proc", HealthAsk(ME, port, "/health")).status is None
+        assert health.Question("/proc", HealthAsk(ME, port, "/health")).answer(2.0).status is None

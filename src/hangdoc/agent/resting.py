@@ -1,7 +1,8 @@
 """Processes that nobody waits for and that spent no CPU time: what was read of them is good for some seconds more.
 
 Compilers, trackers and pools of workers are most of a launch's processes and mostly sleep. Their `stat` as a whole (CPU
-times of all threads, faults, state, number of threads) tells in one read that they did; `status` and `io` are not read then.
+times of all threads, faults, state, number of threads) tells in one read that they did; then `status`, `io` and outputs
+are not read.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
@@ -76,8 +77,7 @@ class Diagnosis:
         self._loads = Loads()
         self._on_line = on_line
         self._fed = 0  # samples that were taken in, one that only paused somebody too
-        self._telling: tuple[object, ...] = ()  # of the last sample, and the launches that it shows
-        self._every: list[Launch] = []
+        self._launches: Memo[list[Launch]] = Memo(operator.eq)  # that a sample shows
         self._looked: Memo[tuple[View | None, list[Picture], list[Edge]]] = Memo()
 
     @property
@@ -108,7 +108,7 @@ class Diagnosis:
         if self.history.launch is not None and PAUSING & set(sample.probes):
             self.history.attach(sample)
             return
-        every = self._launches(sample)
+        every = self._launches.get(launches.telling(sample), lambda: launches.find(sample, self._profiles))
         found = launches.launch_of(self.root, every, sample)
         if found is None:
             found = self.history.launch or launches.unknown_launch(self.root, sample)
@@ -127,12 +127,6 @@ class Diagnosis:
         self._logbook.add(sample, launch, launch.version)
         ids = tuple(spec.id for spec in self.order())
         self._loads.add(launch, self.history, self._logbook, ids, sample)
-
-    def _launches(self, sample: Sample) -> list[Launch]:
-        telling = launches.telling(sample)
-        if telling != self._telling:
-            self._telling, self._every = telling, launches.find(sample, self._profiles)
-        return self._every
 
     def read_log(self, launch: Launch, sample: Sample) -> None:
         """Take in a log of a launch of which nothing else is left."""

@@ -22,7 +22,6 @@ _ANONYMOUS = {
 _TERMINAL = re.compile(r"^/dev/(?:pts/\d+|tty\w*|console|ptmx)$")
 _ORDINARY = ("/dev/shm/", "/dev/mqueue/", "/dev/hugepages/")  # noqa: S108 - prefixes of links, nothing is written
 _BARE = ("device", "socket")  # whose fdinfo is not read
-_FILES = ("file",)
 _INFO_LIMIT = 1 << 18  # bytes of one fdinfo; an epoll set of thousands is the largest
 
 
@@ -96,7 +95,6 @@ def read(
     The fdinfo of a device is never read: it is written by the device's driver, which may be the one that is wedged. That of
     a socket tells nothing that its link does not.
     """
-    told = _FILES if files else None
     found: Dict[int, Fd] = {}
     try:
         with Folder(root, pid) as folder:
@@ -104,7 +102,7 @@ def read(
             if len(numbers) > limit:
                 unseen.append(Unseen("fds", "skipped", f"{len(numbers)} descriptors, the first {limit} were read", pid))
             for number in numbers[:limit]:
-                one = _read_one(folder, number, told)
+                one = _read_one(folder, number, files=files)
                 if one is not None:
                     found[number] = one
     except OSError as error:
@@ -112,11 +110,11 @@ def read(
     return found
 
 
-def _read_one(folder: Folder, number: int, told: Optional[Tuple[str, ...]]) -> Optional[Fd]:
+def _read_one(folder: Folder, number: int, *, files: bool) -> Optional[Fd]:
     try:
         target = folder.link(f"fd/{number}")
         kind, _ = kind_of(target)
-        bare = kind in _BARE if told is None else kind not in told
+        bare = kind != "file" if files else kind in _BARE
         info = None if bare else parse_info(folder.read(f"fdinfo/{number}", _INFO_LIMIT))
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ESRCH):

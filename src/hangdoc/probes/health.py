@@ -114,15 +114,6 @@ class Question:
         return self._told(status, detail)
 
 
-def ask(root: str, wanted: HealthAsk, deadline_s: float = 2.0) -> Health:
-    """Ask once and wait for the answer."""
-    question = Question(root, wanted)
-    try:
-        return question.answer(deadline_s)
-    finally:
-        question.close()
-
-
 def _ready(fd: int, event: int, end: float) -> bool:
     """Whether poll(2) tells of an event before `end`."""
     poller = select.poll()

@@ -71,14 +71,14 @@ def list_all(root: str = "/proc") -> Dict[int, Process]:
         try:
             with Folder(root, pid) as folder:
                 stat = parse_stat(folder.read("stat"))
-                if not is_kernel_thread(stat):
+                if not _is_kernel_thread(stat):
                     found[pid] = _basic(folder, stat)
         except (OSError, ValueError):  # ended meanwhile
             continue
     return found
 
 
-def is_kernel_thread(stat: Stat) -> bool:
+def _is_kernel_thread(stat: Stat) -> bool:
     """Whether it is a thread of the kernel, as seen from the host's own pid namespace."""
     return stat.ppid == 2 or (stat.pid == 2 and stat.comm == "kthreadd")
 

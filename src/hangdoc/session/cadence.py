@@ -69,9 +69,8 @@ class Cadence:
     # Where the main thread was when the blocked calls were decoded last, and when that was.
     _decoded: dict[int, tuple[tuple[object, ...], float]] = field(default_factory=dict)
     _late: frozenset[Phase | None] = frozenset()
-    _awaited: dict[int, float] = field(
-        default_factory=dict
-    )  # who has been behind since when without moving by a counter
+    # Since when each has been the one behind, for a moment at least, without a counter of its own that moved since.
+    _awaited: dict[int, float] = field(default_factory=dict)
     _stuck: int | None = None  # who was behind and still when the surroundings were last looked at
     _stacks_at: dict[int, float] = field(default_factory=dict)
     _environ: bool = False
@@ -137,10 +136,7 @@ class Cadence:
         """
         alive = [pid for pid in needed if pid in tracks and tracks[pid].gone is None and tracks[pid].died is None]
         counted = {pid for pid in alive if now - _counted(tracks[pid]) <= COUNTED_S}
-        now_moving = {pid for pid in counted if now - _counted(tracks[pid]) <= 1.5 * TICK_S}
-        self._awaited = {pid: at for pid, at in self._awaited.items() if pid not in now_moving}
-        if behind is not None:
-            self._awaited.setdefault(behind, now)
+        self._await(now, behind, {pid: _counted(tracks[pid]) for pid in alive})
         told = behind in counted if behind is not None else bool(counted)  # that the launch goes on, by counters alone
         fetching = files == "download" or (files == "compiler" and not told)
         probes = ["processes", *self._around(now, behind, pending, near=near)]
@@ -207,7 +203,7 @@ class Cadence:
         if now - self._health_at >= (HEALTH_S if near else EARLY_HEALTH_S):
             self._health_at = now
             probes.append("health")
-        still = behind is not None and min(self._rests(behind, now), self._waited(behind, now)) > COUNTED_S
+        still = behind is not None and min(now - self.still.get(behind, now), self._waited(behind, now)) > COUNTED_S
         stuck = behind if still else min(pending, default=None)
         if now - self._around_at >= AROUND_S or (stuck is not None and stuck != self._stuck):
             self._around_at = self._host_at = now
@@ -218,9 +214,13 @@ class Cadence:
             probes.append("host")
         return probes
 
-    def _rests(self, pid: int, now: float) -> float:
-        """Seconds for which it has been still."""
-        return now - self.still.get(pid, now)
+    def _await(self, now: float, behind: int | None, counted: Mapping[int, float]) -> None:
+        """Take note of who is behind. `counted`: when a counter of each one alive last moved."""
+        self._awaited = {
+            pid: since for pid, since in self._awaited.items() if now - counted.get(pid, now) > 1.5 * TICK_S
+        }
+        if behind is not None:
+            self._awaited.setdefault(behind, now)
 
     def _waited(self, pid: int, now: float) -> float:
         """Seconds for which the launch has waited for it. Who is behind may be so for a moment only, while another one is about

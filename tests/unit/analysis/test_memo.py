@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 from hangdoc.analysis.memo import Memo
 
 
@@ -22,3 +24,10 @@ def test_a_result_is_made_again_when_anything_that_it_is_made_of_is_another_obje
     assert memo.get([one, numbers[1], None], make) == 3
     assert memo.get([one, numbers[1], None], make) == 3
     assert memo.get([], make) == 4
+
+
+def test_a_memo_may_compare_by_value() -> None:
+    memo: Memo[list[int]] = Memo(operator.eq)
+    first = memo.get(([1], "a"), lambda: [1])
+    assert memo.get(([1], "".join("a")), lambda: [2]) is first
+    assert memo.get(([2], "a"), lambda: [3]) == [3]
