@@ -6,8 +6,9 @@ PyYAML is imported when the first text is read or written: an ordinary look read
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -69,12 +70,11 @@ def one_line(error: Exception) -> str:
     return " ".join(str(error).split())[:300]
 
 
-@dataclass
-class _Open:
+class _Open(msgspec.Struct):
     """A mapping or a list that is not closed yet."""
 
     mapping: bool
-    keys: set[str] = field(default_factory=set)
+    keys: set[str] = msgspec.field(default_factory=set)
     at: int = 0
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Literal
+
+import msgspec
 
 from ..model.sample import Place, Sample, Storage
 from ..model.storage import COMPILED
@@ -15,12 +16,13 @@ from .tracks import Track
 Source = Literal["download", "compiler"]  # of files that come in
 
 
-@dataclass
-class Compiled:
+class Compiled(msgspec.Struct):
     """Compilers that were seen, each once. Looks are a second apart, so that there were more."""
 
     seen: int = 0
-    at: deque[float] = field(default_factory=lambda: deque(maxlen=64))  # monotonic instants at which they were new
+    at: deque[float] = msgspec.field(
+        default_factory=lambda: deque(maxlen=64)
+    )  # monotonic instants at which they were new
 
     def add(self, at: float) -> None:
         """One more."""

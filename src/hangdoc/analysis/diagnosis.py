@@ -29,6 +29,7 @@ from .logbook import Logbook
 from .memo import Memo
 from .nearest import Beside
 from .pictures import picture
+from .spots import Spots
 from .structure import assume_waits
 from .timeline import begun, timeline, why_not_more
 from .view import Picture, View
@@ -136,8 +137,9 @@ class Diagnosis:
         self._logbook.add(sample, launch, launch.version)
 
     def _new_logbook(self, launch: Launch) -> Logbook:
-        asked = self._reasons.patterns if self._reasons is not None else ()
-        return Logbook(self._profiles[launch.engine], listener=self._on_line, asked=asked)
+        reasons = self._reasons
+        spots = Spots(lambda: reasons.patterns if reasons is not None else ())
+        return Logbook(self._profiles[launch.engine], listener=self._on_line, spots=spots)
 
     def log_offsets(self) -> dict[str, int]:
         """Where the next look should read each log on."""

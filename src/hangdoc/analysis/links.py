@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from functools import cache
 
 import msgspec
@@ -35,18 +34,19 @@ class Edge(msgspec.Struct, frozen=True):
     leads: bool = True  # on the road of the thread that the start depends on; others are only told
 
 
-@dataclass
-class Links:
+class Links(msgspec.Struct):
     """Who has which end of what, over the whole launch, looked up once."""
 
     history: History
     arch: str
-    readers: dict[int, set[int]] = field(default_factory=dict)  # pipe inode -> pids that have it open for reading
-    writers: dict[int, set[int]] = field(default_factory=dict)
-    owners: dict[int, set[int]] = field(default_factory=dict)  # socket inode -> pids
-    sockets: dict[int, Socket] = field(default_factory=dict)  # inode -> row
-    ends: dict[tuple[str, str], list[Socket]] = field(default_factory=dict)  # (local, remote) of connections
-    children: dict[int, set[int]] = field(default_factory=dict)
+    readers: dict[int, set[int]] = msgspec.field(
+        default_factory=dict
+    )  # pipe inode -> pids that have it open for reading
+    writers: dict[int, set[int]] = msgspec.field(default_factory=dict)
+    owners: dict[int, set[int]] = msgspec.field(default_factory=dict)  # socket inode -> pids
+    sockets: dict[int, Socket] = msgspec.field(default_factory=dict)  # inode -> row
+    ends: dict[tuple[str, str], list[Socket]] = msgspec.field(default_factory=dict)  # (local, remote) of connections
+    children: dict[int, set[int]] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.sockets = {row.inode: row for row in self.history.sockets if row.inode}

@@ -10,7 +10,7 @@ at the speed of a load, tell how much is still to come; what the page cache hold
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import msgspec
 
 from ..model.launch import Launch
 from ..model.places import place_of
@@ -34,15 +34,14 @@ _DOWNLOAD_S = 60.0  # an unfinished file that was not written to for so long was
 _WHOLE = ("auto", "safetensors", "pt", "hf", "npcache", "mistral")
 
 
-@dataclass
-class Loading:
+class Loading(msgspec.Struct):
     """One rank's load."""
 
     began: Tick
     last: Tick
     whole: bool = True  # its beginning was seen; else nobody knows what was read before
     mapped: int = 0  # bytes by which the resident part of mapped files has grown
-    pace: Pace = field(default_factory=lambda: Pace("weights read", unit="B"))
+    pace: Pace = msgspec.field(default_factory=lambda: Pace("weights read", unit="B"))
 
     @property
     def stored(self) -> int:
@@ -75,12 +74,11 @@ class Loading:
         self.pace.total = total if self.whole and done < total and seen and steady else 0
 
 
-@dataclass
-class Loads:
+class Loads(msgspec.Struct):
     """What comes in: the weights of all ranks, and the download of the checkpoint."""
 
-    by_pid: dict[int, Loading] = field(default_factory=dict)
-    download: Pace = field(default_factory=lambda: Pace("download", unit="B"))
+    by_pid: dict[int, Loading] = msgspec.field(default_factory=dict)
+    download: Pace = msgspec.field(default_factory=lambda: Pace("download", unit="B"))
 
     def add(self, launch: Launch, history: History, book: Logbook, phases: tuple[Phase, ...], sample: Sample) -> None:
         """Look at every rank that its own log lines put into its load, and at files that are being downloaded."""

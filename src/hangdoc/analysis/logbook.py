@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import cached_property
 
 import msgspec
 
 from ..engines import credit, lines
-from ..engines.load import PatternSet, pattern_set
+from ..engines.load import pattern_set
 from ..engines.profile import Mark, Profile
 from ..model.launch import Launch, Member
 from ..model.places import place_of
 from ..model.sample import Log, Sample
 from ..model.words import Phase
 from .pace import Pace, read_bar
+from .spots import Spot, Spots
 from .stamps import filled, zone
 from .templates import template
 from .tracebacks import Tracebacks
@@ -25,26 +24,26 @@ _TAIL = 60
 _PACES = 32  # progress bars followed for each writer
 _FATAL = 100  # lines kept that announce the end
 _LOOKED_AT = 64  # lines of one template that are held against what is asked for: later ones say the same
-_SPOTS = 16  # lines kept for each pattern that somebody asks for
 _SAME = 4  # times that one mark is kept for a writer: a server that runs for hours repeats some
 _BARS = 200  # progress bars per writer
 _TEMPLATES = 20_000  # different lines remembered: more than any start prints, so the bound only serves hostile logs
 
 
-@dataclass
-class Written:
+class Written(msgspec.Struct):
     """What one writer, a member or an unknown one, has written so far."""
 
-    marks: list[tuple[Mark, float | None]] = field(default_factory=list)  # with the time its line carries
+    marks: list[tuple[Mark, float | None]] = msgspec.field(default_factory=list)  # with the time its line carries
     last_line: str = ""
     last_line_at: float | None = None  # wall clock by the line's own time, else when it was seen to be new
     last_new: float | None = None  # monotonic instant at which a line of a new template or a mark was seen
     last_bar: float | None = None  # monotonic instant at which a progress bar was seen to have gone on
     new_at: float | None = None  # wall clock of the last line that was new, also of those from before the look
     bar_at: float | None = None  # the same of the last progress bar that went on
-    bars: dict[str, lines.Bar] = field(default_factory=dict)  # template of a progress bar -> n of m
-    paces: dict[str, Pace] = field(default_factory=dict)  # the same template -> how fast it goes
-    marked: dict[Phase, float] = field(default_factory=dict)  # phase -> monotonic instant of the look that read a mark
+    bars: dict[str, lines.Bar] = msgspec.field(default_factory=dict)  # template of a progress bar -> n of m
+    paces: dict[str, Pace] = msgspec.field(default_factory=dict)  # the same template -> how fast it goes
+    marked: dict[Phase, float] = msgspec.field(
+        default_factory=dict
+    )  # phase -> monotonic instant of the look that read a mark
     seen_pid: bool = False  # its pid stood in a prefix
 
     def phase(self, phases: tuple[Phase, ...]) -> Phase | None:
@@ -57,51 +56,38 @@ class Written:
         return next((at for mark, at in self.marks if mark.phase == phase and at is not None), None)
 
 
-class Spot(msgspec.Struct, frozen=True):
-    """A line that somebody asked for."""
-
-    text: str
-    pid: int | None  # of the member that wrote it, where that is known
-    at: float | None  # wall clock by the line's own time, where it carries one
-
-
-@dataclass
-class LogState:
+class LogState(msgspec.Struct):
     """One log file."""
 
     log: Log
     next: int = 0  # offset that is read next
     pending: str = ""
     drawn: bool = False  # what was read last is a progress bar whose line has not ended
-    tail: deque[str] = field(default_factory=lambda: deque(maxlen=_TAIL))
+    tail: deque[str] = msgspec.field(default_factory=lambda: deque(maxlen=_TAIL))
     grew_at: float | None = None  # monotonic instant at which it was seen to grow
     skew: float | None = None  # seconds that the times in its lines are behind the wall clock of the host
 
 
-@dataclass
-class Logbook:
+class Logbook(msgspec.Struct):
     """All logs of a launch, read incrementally."""
 
     profile: Profile
-    by_member: dict[int, Written] = field(default_factory=dict)
-    others: Written = field(default_factory=Written)  # lines that name no member
-    states: dict[str, LogState] = field(default_factory=dict)
-    fatal: list[str] = field(default_factory=list)
-    tracebacks: Tracebacks = field(default_factory=Tracebacks)
+    by_member: dict[int, Written] = msgspec.field(default_factory=dict)
+    others: Written = msgspec.field(default_factory=Written)  # lines that name no member
+    states: dict[str, LogState] = msgspec.field(default_factory=dict)
+    fatal: list[str] = msgspec.field(default_factory=list)
+    tracebacks: Tracebacks = msgspec.field(default_factory=Tracebacks)
     chatter_at: float | None = None  # monotonic instant of the last line that only says "still waiting"
     # Told of every line: the line, pid of its writer, wall clock (its own time, else that of the next one), template.
     listener: Callable[[lines.Line, int | None, float | None, str], None] | None = None
-    asked: tuple[str, ...] = ()  # patterns of lines that somebody asks for
-    spotted: dict[str, list[Spot]] = field(default_factory=dict)  # such a pattern -> its first and last lines
-    caches: set[str] = field(default_factory=set)  # "cold", "warm": what lines say of caches of compiled things
+    spots: Spots = msgspec.field(default_factory=lambda: Spots(tuple))  # lines that somebody may ask for
+    caches: set[str] = msgspec.field(default_factory=set)  # "cold", "warm": what lines say of caches of compiled things
     gaps: bool = False  # some text of a log was never read
-    nspids: dict[int, dict[int, int]] = field(default_factory=dict)  # place -> pid in its own namespace -> pid
+    nspids: dict[int, dict[int, int]] = msgspec.field(default_factory=dict)  # place -> pid in its own namespace -> pid
     traceback_place: int = 0  # of the host on whose log the first traceback stands
-    _templates: dict[str, int] = field(default_factory=dict)  # template -> lines of it, counted up to `_LOOKED_AT`
-
-    @cached_property
-    def _finds(self) -> PatternSet:
-        return pattern_set(self.asked)
+    _templates: dict[str, int] = msgspec.field(
+        default_factory=dict
+    )  # template -> lines of it, counted up to `_LOOKED_AT`
 
     @property
     def templates(self) -> frozenset[str]:
@@ -215,7 +201,7 @@ class Logbook:
             written.marks.append((line.mark, at))
             written.marked.setdefault(line.mark.phase, now)
         if times < _LOOKED_AT:
-            self._spot(Spot(line.text, pid, at))
+            self.spots.add(Spot(line.text, pid))
             if not first or len(self._templates) < _TEMPLATES:
                 self._templates[shape] = times + 1
             self.caches.update(_caches(line.message, self.profile))
@@ -233,14 +219,6 @@ class Logbook:
         if new:
             written.new_at = at if at is not None else written.new_at
             written.last_new = seen if seen is not None else written.last_new
-
-    def _spot(self, spot: Spot) -> None:
-        """Keep a line under each pattern that is in it."""
-        for number in self._finds.hits(spot.text) if self.asked else ():
-            kept = self.spotted.setdefault(self.asked[number], [])
-            if len(kept) >= _SPOTS:
-                del kept[_SPOTS // 2]  # the first ones and the last ones stay
-            kept.append(spot)
 
 
 def _caches(message: str, profile: Profile) -> list[str]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 import re
 from collections import deque
-from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import NamedTuple
+
+import msgspec
 
 from ..engines.lines import Bar
 from . import floors, quantiles
@@ -35,8 +36,7 @@ class Left(NamedTuple):
     high: float
 
 
-@dataclass
-class Pace:
+class Pace(msgspec.Struct):
     """One count over time. `total` is 0 where the end is not known; `unit` is "B" for bytes."""
 
     label: str = ""
@@ -44,7 +44,7 @@ class Pace:
     total: int = 0
     unit: str = ""
     at: float | None = None  # wall clock at which it last went on
-    points: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=_POINTS))  # seconds, done
+    points: deque[tuple[float, int]] = msgspec.field(default_factory=lambda: deque(maxlen=_POINTS))  # seconds, done
     at_once: bool = False  # several steps are under way at once, and come in bursts
     sizes: tuple[int, ...] = ()  # of each step, where they are known: of shards the last one is often much smaller
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+
+import msgspec
 
 from ..model.report import StackNode
 from ..model.sample import Frame, Stack
@@ -50,11 +52,10 @@ def in_one_place(paths: Sequence[Path]) -> bool:
     return all(len(rest) <= 1 for rest in rests) and len(rests) < 4
 
 
-@dataclass
-class _Node:
+class _Node(msgspec.Struct):
     frame: Frame
-    present: list[str] = field(default_factory=list)
-    children: dict[tuple[str, str], _Node] = field(default_factory=dict)
+    present: list[str] = msgspec.field(default_factory=list)
+    children: dict[tuple[str, str], _Node] = msgspec.field(default_factory=dict)
 
 
 def tree(stacks: Sequence[tuple[str, Stack]]) -> list[StackNode]:

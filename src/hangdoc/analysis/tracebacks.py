@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from ..engines import lines
 from ..engines.profile import Profile
@@ -12,15 +13,14 @@ _LINES = 60  # of the first traceback that are kept
 _OPEN = 400  # lines that may pass before a traceback has its end
 
 
-@dataclass
-class Tracebacks:
+class Tracebacks(msgspec.Struct):
     """What was read so far."""
 
     first: lines.Traceback | None = None
-    text: list[str] = field(default_factory=list)  # lines of the first
+    text: list[str] = msgspec.field(default_factory=list)  # lines of the first
     count: int = 0
     _unfinished: bool = False  # the first has no end yet
-    _open: list[str] = field(default_factory=list)  # from the beginning of one that has no end yet
+    _open: list[str] = msgspec.field(default_factory=list)  # from the beginning of one that has no end yet
 
     def read(self, fresh: Sequence[str], profile: Profile) -> None:
         """Read further lines."""

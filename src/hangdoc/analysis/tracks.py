@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import fields, replace
 
 import msgspec
 
@@ -34,15 +34,14 @@ class Tick(msgspec.Struct, frozen=True):
     switches: int | None = None  # of its main thread
 
 
-@dataclass
-class ThreadTrack:
+class ThreadTrack(msgspec.Struct):
     """How long a thread has been in the same blocked call, and how long it has not run at all."""
 
     place: tuple[object, ...]
     in_place_since: float
     slices: int | None
     not_run_since: float
-    deadlines: set[float] = field(default_factory=set)
+    deadlines: set[float] = msgspec.field(default_factory=set)
     looks: int = 1
     between: bool = False  # the last look found it in no call
 
@@ -52,23 +51,22 @@ class ThreadTrack:
         return len(self.place) > _WITHOUT_CALL
 
 
-@dataclass
-class Track:
+class Track(msgspec.Struct):
     """One member over time."""
 
     member: Member
     process: Process
     first: float
     last: float
-    ticks: deque[Tick] = field(default_factory=lambda: deque(maxlen=_KEPT))
-    stacks: deque[tuple[float, tuple[Stack, ...]]] = field(default_factory=lambda: deque(maxlen=_KEPT))
-    threads: dict[int, ThreadTrack] = field(default_factory=dict)
-    moved: dict[str, float] = field(default_factory=dict)  # channel -> last instant at which it moved
+    ticks: deque[Tick] = msgspec.field(default_factory=lambda: deque(maxlen=_KEPT))
+    stacks: deque[tuple[float, tuple[Stack, ...]]] = msgspec.field(default_factory=lambda: deque(maxlen=_KEPT))
+    threads: dict[int, ThreadTrack] = msgspec.field(default_factory=dict)
+    moved: dict[str, float] = msgspec.field(default_factory=dict)  # channel -> last instant at which it moved
     state_since: float = 0.0
     threads_at: float = 0.0  # when its threads were last looked at
     died: float | None = None  # when it ended, where the agent saw it happen
     gone: float | None = None  # when it was first missed
-    children: set[int] = field(default_factory=set)
+    children: set[int] = msgspec.field(default_factory=set)
     born: float = float("-inf")  # when the process started
     attached: bool = False  # a tool was attached since the last look: what it stirred up is no movement
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from ..model.ask import Ask
+from ..model.frozen import dataclass
 from ..model.sample import Sample
 from ..model.words import UnseenReason
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ..model import sample as s
 from ..model.deep import DeepStep, Glance, Trace
+from ..model.frozen import dataclass
 from ..model.places import HostPlace, marked, packed, packed_inode
 
 T = TypeVar("T")

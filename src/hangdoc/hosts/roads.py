@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from ..model.frozen import dataclass
 
 PLACE = "{host}"
 # The user's own configuration decides on everything else: identities, ports, jumps, masters, host keys.

@@ -1,7 +1,5 @@
 """What a session asks of the agent on a host, one JSON line each. Standard library only and Python 3.8."""
 
-from __future__ import annotations
-
 from dataclasses import field
 from typing import Dict, List, Optional, Tuple
 

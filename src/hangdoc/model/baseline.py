@@ -5,8 +5,6 @@ that run did not show it. Offsets count from the start of the root process, in a
 first line that carries a time. Standard library only and Python 3.8.
 """
 
-from __future__ import annotations
-
 from dataclasses import field
 from typing import Dict, Optional, Tuple
 

@@ -3,8 +3,6 @@
 Standard library only and Python 3.8: this module travels to the hosts that are looked at.
 """
 
-from __future__ import annotations
-
 from dataclasses import field
 from typing import Dict, Optional, Tuple
 

@@ -3,8 +3,6 @@
 `None` always means "not seen". Sizes are bytes.
 """
 
-from __future__ import annotations
-
 from dataclasses import field
 from typing import Dict, Optional, Tuple
 

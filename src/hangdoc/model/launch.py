@@ -1,8 +1,5 @@
 """A launch as it was recognised: pure description, made by `engines`, read by `analysis`. Standard library only."""
 
-from __future__ import annotations
-
-import dataclasses
 from dataclasses import field
 from typing import Dict, Optional, Tuple
 
@@ -11,7 +8,7 @@ from .places import own
 from .words import NEVER_NEEDED, Role
 
 
-@dataclasses.dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Rank:
     """Place of a worker or scheduler. `None` where that dimension was not seen; `world` is the global rank."""
 

@@ -3,8 +3,6 @@
 `None` always means "not seen". Process and thread ids are numbers of the host's pid namespace unless said otherwise.
 """
 
-from __future__ import annotations
-
 from typing import Optional, Tuple
 
 from .frozen import dataclass

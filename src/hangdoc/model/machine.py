@@ -5,8 +5,6 @@ always means "not seen", an empty tuple "looked for, and there is none". Sizes a
 Python 3.8.
 """
 
-from __future__ import annotations
-
 from typing import Dict, Optional, Tuple
 
 from .frozen import dataclass

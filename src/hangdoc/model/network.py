@@ -4,8 +4,6 @@ Part of a sample (probe `network`, asked once a look). `None` always means "not 
 Python 3.8.
 """
 
-from __future__ import annotations
-
 from dataclasses import field
 from typing import Dict, Optional, Tuple
 

@@ -5,8 +5,6 @@ and `k << 64 | number` (inodes, namespaces, eventfds). HostPlace 0 is unchanged,
 Standard library only and Python 3.8.
 """
 
-from __future__ import annotations
-
 from typing import Optional, Sequence
 
 from .frozen import dataclass

@@ -3,8 +3,6 @@
 Times are seconds unless the name says otherwise, sizes are bytes. Standard library only and Python 3.8.
 """
 
-from __future__ import annotations
-
 from dataclasses import field
 from typing import Dict, List, Optional
 

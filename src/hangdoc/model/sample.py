@@ -6,8 +6,6 @@ sizes are bytes. Process and thread ids are numbers of the *host's* pid namespac
 Standard library only and Python 3.8: this module travels to the hosts that are looked at.
 """
 
-from __future__ import annotations
-
 from dataclasses import field
 from typing import Dict, List, Optional, Tuple
 

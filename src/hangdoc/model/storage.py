@@ -5,8 +5,6 @@ followed unless said so. `None` always means "not seen"; instants are wall clock
 system that holds the file tells them. Standard library only and Python 3.8.
 """
 
-from __future__ import annotations
-
 from typing import Optional, Tuple
 
 from .frozen import dataclass

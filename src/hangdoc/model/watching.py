@@ -1,7 +1,5 @@
 """What `watch` says while it goes on: events as they happen, and the moment as a screen shows it. Standard library only."""
 
-from __future__ import annotations
-
 from dataclasses import field
 from typing import Any, Dict, List, Literal, Optional
 

@@ -7,7 +7,7 @@ its pattern has only bounded or single repetitions, so that it is linear in the 
 from __future__ import annotations
 
 import re
-from typing import Iterable, List, Pattern, Sequence, Tuple
+from typing import Iterable, List, Sequence, Tuple
 
 HIDDEN = "***"
 _MASKED = r"\g<keep>" + HIDDEN
@@ -28,38 +28,36 @@ _HINTS = tuple(
 # Values that say that there is no secret, or that only point at one.
 _NOT_A_SECRET = r"(?!(?:none|null|true|false|nil|\*\*\*)(?![\w-]))"  # noqa: S105 - a pattern
 
-# (words of which one must be there in lower case, pattern); the group `keep` stays.
-_Rule = Tuple[Tuple[str, ...], Pattern[str]]
-_RULES: Tuple[_Rule, ...] = tuple(
-    (words, re.compile(pattern))
-    for words, pattern in (
-        (("hf_",), r"(?P<keep>\bhf_)[A-Za-z0-9]{8,}"),
-        (("sk-",), r"(?P<keep>\bsk-)[A-Za-z0-9_-]{8,}"),
-        (("nvapi-",), r"(?P<keep>\bnvapi-)[A-Za-z0-9_-]{8,}"),
-        (("akia", "asia"), r"(?P<keep>\b(?:AKIA|ASIA))[A-Z0-9]{12,}"),
-        (("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"(?P<keep>\bgh[pousr]_)[A-Za-z0-9]{16,}"),
-        (("github_pat_",), r"(?P<keep>\bgithub_pat_)\w{16,}"),
-        (("glpat-",), r"(?P<keep>\bglpat-)[\w-]{16,}"),
-        (("xox",), r"(?P<keep>\bxox[a-z]-)[\w-]{10,}"),
-        (("eyj",), r"(?P<keep>\beyJ)[\w-]{8,}(?:\.[\w-]+)*"),
-        (("bearer",), r"(?i)(?P<keep>\bbearer[ \t]{1,8})[^\s'\",;]{4,}"),
-        (("basic",), r"(?i)(?P<keep>\bauthorization['\"]?[ \t]{0,4}[:=][ \t]{0,4}['\"]?basic[ \t]{1,8})[^\s'\",;]{4,}"),
-        (("://",), r"(?P<keep>://[^\s/@:'\"]{0,256}:)[^\s/@'\"]{1,256}(?=@)"),
-        (("private key-----",), r"(?P<keep>-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----)[^-]+"),
-        # --api-key VALUE, --api-key=VALUE, api_key='VALUE', "api_key": ["VALUE"], HF_TOKEN=VALUE
-        (
-            (*_HINTS, "secret", "passw", "passphrase", "credential", "x-amz-signature"),
-            rf"(?i)(?P<keep>{_HIDDEN_NAME}['\"]?(?:[ \t]{{0,4}}[=:][ \t]{{0,4}}|[ \t]{{1,8}}(?<=[ \t])(?=[^-\s]))"
-            rf"[\[({{]?['\"]?){_NOT_A_SECRET}[^\s'\",;&\])}}]{{3,}}",
-        ),
-        (("token=",), rf"(?i)(?P<keep>\btoken=['\"]?){_NOT_A_SECRET}[^\s'\",;&\])}}]{{8,}}"),
-        # {"token": "VALUE"}: without the quotes it may be a word of a vocabulary
-        (
-            ('token"', "token'"),
-            rf"(?i)(?P<keep>['\"]token['\"][ \t]{{0,4}}:[ \t]{{0,4}}['\"]){_NOT_A_SECRET}[^\s'\"]{{8,}}",
-        ),
-        (("_token=",), rf"(?P<keep>\b[A-Z0-9_]{{0,64}}_TOKEN=['\"]?){_NOT_A_SECRET}[^\s'\",;&\])}}]{{3,}}"),
-    )
+# (words of which one must be there in lower case, pattern); the group `keep` stays. Patterns are compiled when they are used
+# first, which most never are: all at once take 5 ms.
+_Rule = Tuple[Tuple[str, ...], str]
+_RULES: Tuple[_Rule, ...] = (
+    (("hf_",), r"(?P<keep>\bhf_)[A-Za-z0-9]{8,}"),
+    (("sk-",), r"(?P<keep>\bsk-)[A-Za-z0-9_-]{8,}"),
+    (("nvapi-",), r"(?P<keep>\bnvapi-)[A-Za-z0-9_-]{8,}"),
+    (("akia", "asia"), r"(?P<keep>\b(?:AKIA|ASIA))[A-Z0-9]{12,}"),
+    (("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"(?P<keep>\bgh[pousr]_)[A-Za-z0-9]{16,}"),
+    (("github_pat_",), r"(?P<keep>\bgithub_pat_)\w{16,}"),
+    (("glpat-",), r"(?P<keep>\bglpat-)[\w-]{16,}"),
+    (("xox",), r"(?P<keep>\bxox[a-z]-)[\w-]{10,}"),
+    (("eyj",), r"(?P<keep>\beyJ)[\w-]{8,}(?:\.[\w-]+)*"),
+    (("bearer",), r"(?i)(?P<keep>\bbearer[ \t]{1,8})[^\s'\",;]{4,}"),
+    (("basic",), r"(?i)(?P<keep>\bauthorization['\"]?[ \t]{0,4}[:=][ \t]{0,4}['\"]?basic[ \t]{1,8})[^\s'\",;]{4,}"),
+    (("://",), r"(?P<keep>://[^\s/@:'\"]{0,256}:)[^\s/@'\"]{1,256}(?=@)"),
+    (("private key-----",), r"(?P<keep>-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----)[^-]+"),
+    # --api-key VALUE, --api-key=VALUE, api_key='VALUE', "api_key": ["VALUE"], HF_TOKEN=VALUE
+    (
+        (*_HINTS, "secret", "passw", "passphrase", "credential", "x-amz-signature"),
+        rf"(?i)(?P<keep>{_HIDDEN_NAME}['\"]?(?:[ \t]{{0,4}}[=:][ \t]{{0,4}}|[ \t]{{1,8}}(?<=[ \t])(?=[^-\s]))"
+        rf"[\[({{]?['\"]?){_NOT_A_SECRET}[^\s'\",;&\])}}]{{3,}}",
+    ),
+    (("token=",), rf"(?i)(?P<keep>\btoken=['\"]?){_NOT_A_SECRET}[^\s'\",;&\])}}]{{8,}}"),
+    # {"token": "VALUE"}: without the quotes it may be a word of a vocabulary
+    (
+        ('token"', "token'"),
+        rf"(?i)(?P<keep>['\"]token['\"][ \t]{{0,4}}:[ \t]{{0,4}}['\"]){_NOT_A_SECRET}[^\s'\"]{{8,}}",
+    ),
+    (("_token=",), rf"(?P<keep>\b[A-Z0-9_]{{0,64}}_TOKEN=['\"]?){_NOT_A_SECRET}[^\s'\",;&\])}}]{{3,}}"),
 )
 _SECRET_OPTION = re.compile(rf"(?i)^--?[a-z0-9_-]{{0,64}}?(?:{_HIDDEN_NAME}|token)$")
 _SECRET_VARIABLE = re.compile(rf"(?i)(?:^|_)(?:{_HIDDEN_NAME}|token|key|pat)$")
@@ -70,7 +68,7 @@ def _apply(piece: str, rules: Sequence[_Rule]) -> str:
     lower = piece.lower()
     for words, pattern in rules:
         if any(word in lower for word in words):
-            piece = pattern.sub(_MASKED, piece)
+            piece = re.sub(pattern, _MASKED, piece)
     return piece
 
 

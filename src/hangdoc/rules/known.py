@@ -54,7 +54,7 @@ class Known(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def patterns(self) -> tuple[str, ...]:
-        """What its causes ask of logs: whoever reads a log marks the lines with these in them."""
+        """What its causes ask of logs: lines with these in them are found among those of the logs."""
         return self.catalogue.patterns
 
     @cached_property

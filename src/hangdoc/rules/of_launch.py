@@ -21,7 +21,7 @@ _TEXTS = 64  # values of one set
 
 
 class BookLines(msgspec.Struct, frozen=True):
-    """Lines that causes ask for, as they were marked while the logs were read. `pid`: only lines of that member."""
+    """Lines that causes ask for, as the logs have them. `pid`: only lines of that member."""
 
     book: Logbook
     pid: int | None = None
@@ -34,8 +34,7 @@ class BookLines(msgspec.Struct, frozen=True):
 
     def find(self, pattern: str) -> tuple[str, ...]:
         """The first and last lines that the pattern is in."""
-        spots = self.book.spotted.get(pattern, ())
-        return tuple(one.text for one in spots if not self.whose or one.pid == self.pid)
+        return tuple(one.text for one in self.book.spots.under(pattern) if not self.whose or one.pid == self.pid)
 
 
 def _verdict(c: Looked, _: str) -> Any:

@@ -6,7 +6,8 @@ Pure: instants and what was seen go in, a plan comes out. All times are seconds 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from ..analysis import floors
 from ..analysis.arrivals import Source
@@ -40,8 +41,7 @@ def may_listen(engine: str, phase: Phase | None, reached: Collection[Phase | Non
     return engine in ("", "unknown") or phase is None or bool(LATE.intersection(reached))
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """One question to the agent."""
 
     probes: tuple[str, ...]
@@ -50,14 +50,15 @@ class Plan:
     wait_pids: tuple[int, ...] = ()  # whose blocked calls are decoded, which takes a child of the agent
 
 
-@dataclass
-class Cadence:
+class Cadence(msgspec.Struct):
     """When each thing was last looked at, and who has been still since when."""
 
     stacks: bool = True
-    still: dict[int, float] = field(default_factory=dict)
-    _asleep: dict[int, int] = field(default_factory=dict)  # ticks for which the main thread of a still one has not run
-    _written: dict[int, int | None] = field(default_factory=dict)  # bytes of each at the last look at logs
+    still: dict[int, float] = msgspec.field(default_factory=dict)
+    _asleep: dict[int, int] = msgspec.field(
+        default_factory=dict
+    )  # ticks for which the main thread of a still one has not run
+    _written: dict[int, int | None] = msgspec.field(default_factory=dict)  # bytes of each at the last look at logs
     _logs_at: float = float("-inf")
     _threads_at: float = float("-inf")
     _health_at: float = float("-inf")
@@ -67,12 +68,12 @@ class Cadence:
     _seldom_at: float = float("-inf")
     _decoding: frozenset[int] = frozenset()  # whose blocked calls the last plan asks to decode
     # Where the main thread was when the blocked calls were decoded last, and when that was.
-    _decoded: dict[int, tuple[tuple[object, ...], float]] = field(default_factory=dict)
+    _decoded: dict[int, tuple[tuple[object, ...], float]] = msgspec.field(default_factory=dict)
     _late: frozenset[Phase | None] = frozenset()
     # Since when each has been the one behind, for a moment at least, without a counter of its own that moved since.
-    _awaited: dict[int, float] = field(default_factory=dict)
+    _awaited: dict[int, float] = msgspec.field(default_factory=dict)
     _stuck: int | None = None  # who was behind and still when the surroundings were last looked at
-    _stacks_at: dict[int, float] = field(default_factory=dict)
+    _stacks_at: dict[int, float] = msgspec.field(default_factory=dict)
     _environ: bool = False
     _packages: bool = False
     _machine: bool = False

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
 
 from ..codec import convert, decode
+from ..model.frozen import dataclass
 from ..model.plain import to_plain
 from ..model.sample import Sample
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ..analysis import nearest
 from ..analysis.configuration import configuration
@@ -16,14 +15,14 @@ from ..model.baseline import Baseline, Configuration
 AUTO, NONE = "auto", "none"
 
 
-@dataclass
 class Baselines:
-    """`wanted` is "auto", "none", a name or a file. Raises store.BaselineError where that cannot be read."""
+    """Good starts for a launch to be held against."""
 
-    wanted: str = AUTO
+    def __init__(self, wanted: str = AUTO) -> None:
+        """Read what was named; of the others only the heads, when they are needed.
 
-    def __post_init__(self) -> None:
-        """Read what was named; of the others only the heads, when they are needed."""
+        `wanted` is "auto", "none", a name or a file. Raises store.BaselineError where that cannot be read."""
+        self.wanted = wanted
         self._named = None if self.wanted in (AUTO, NONE) else store.read(store.find(self.wanted))
         self._heads: dict[str, list[tuple[Baseline, Callable[[], Baseline]]]] = {}  # by engine
         self._last: tuple[Configuration, Beside | None, str] | None = None
