@@ -20,7 +20,7 @@ QUIET_LOGS_S = 5.0  # of logs that have not grown for some time, or when no memb
 THREADS_S = 5.0  # threads of every needed member that moves, and of who is behind
 HEALTH_S = 5.0  # SGLang's health check runs a token
 EARLY_HEALTH_S = 15.0  # before the port can be open
-FRESH_S = 9.0  # a member that has just become still: its threads every tick, until a definite fact could be stable
+FRESH_S = 2.5  # a member that has just become still: its threads every tick, so that it is known since when each is where it is
 REST = 2  # ticks without a move after which it is asked what a member waits for: most pauses are shorter
 STACKS_S = 4.0  # of who is behind, or spends CPU that no counter explains: three looks in any window of judging
 STACKS_AT_ONCE = 16  # members whose stacks are asked in one tick: the others have their turn in the next ones
@@ -66,6 +66,9 @@ class Cadence(msgspec.Struct):
     _calm_at: float = float("-inf")
     _host_at: float = float("-inf")
     _seldom_at: float = float("-inf")
+    rested: frozenset[int] = (
+        frozenset()
+    )  # who came to rest in the last tick: their blocked calls are decoded in the next one
     _decoding: frozenset[int] = frozenset()  # whose blocked calls the last plan asks to decode
     # Where the main thread was when the blocked calls were decoded last, and when that was.
     _decoded: dict[int, tuple[tuple[object, ...], float]] = msgspec.field(default_factory=dict)
@@ -78,13 +81,15 @@ class Cadence(msgspec.Struct):
     _packages: bool = False
     _machine: bool = False
 
-    def saw(self, tracks: Mapping[int, Track], needed: Iterable[int], behind: int | None = None) -> list[int]:
-        """Take note of a tick. Returns those needed members that have come to rest: still, and their main thread has
-        not run for `REST` ticks. One that wakes and sleeps on waits for nothing that only its memory tells. Where a thread
-        is, and since when, the table of threads tells meanwhile: the wait for this look makes no fact younger.
+    def saw(self, tracks: Mapping[int, Track], needed: Iterable[int], behind: int | None = None) -> None:
+        """Take note of a tick.
+
+        What a member waits for is asked in the tick after it came to rest: still, and its main thread has not run for
+        `REST` ticks. One that wakes and sleeps on waits for nothing that only its memory tells. Where a thread is, and
+        since when, the table of threads tells meanwhile: the wait for this look makes no fact younger.
 
         One that rests where it rested before is left out, unless it is `behind`: servers do so all the time."""
-        fresh = []
+        rested = []
         alive = {pid for pid in needed if pid in tracks and tracks[pid].gone is None and tracks[pid].died is None}
         for pid in self._decoding & alive:
             self._decoded[pid] = (_place(tracks[pid]), tracks[pid].last)
@@ -98,12 +103,11 @@ class Cadence(msgspec.Struct):
             ran = track.ticks[-1].switches != track.ticks[-2].switches
             self._asleep[pid] = 0 if ran else self._asleep.get(pid, 0) + 1
             if self._asleep[pid] == REST and (pid == behind or self._elsewhere(track)):
-                self._decoded[pid] = (_place(track), track.last)
-                fresh.append(pid)
+                rested.append(pid)
         for known in (self.still, self._asleep, self._stacks_at, self._decoded):
             for pid in set(known) - alive:
                 del known[pid]
-        return sorted(fresh)
+        self.rested = frozenset(rested)
 
     def came_further(self, reached: Collection[Phase | None]) -> None:
         """Take note of the phases that any member has come to: each after which the port may be open is a reason to ask for
@@ -154,7 +158,7 @@ class Cadence(msgspec.Struct):
             probes += ["kernel", "storage", *(() if self._machine else ("network", "machine"))]
             self._machine = True
         looked = {pid for pid in alive if now - self.still.get(pid, now - FRESH_S - 1) <= FRESH_S}
-        decoded = {pid for pid in alive if pid in pending}
+        decoded = {pid for pid in alive if pid in pending or pid in self.rested}
         if now - self._threads_at >= THREADS_S:
             self._threads_at = now
             calm = {pid for pid in self.still if pid != behind and pid not in looked}
@@ -180,14 +184,10 @@ class Cadence(msgspec.Struct):
             probes.append("threads")
         if stacks:
             probes.append("stacks")
+        if self.rested.intersection(alive) and "fds" not in probes:
+            probes.append("fds")  # what the numbers in their calls mean
         self._decoding = frozenset(decoded)
         return Plan(tuple(probes), tuple(sorted(looked)), tuple(sorted(stacks)), tuple(sorted(decoded)))
-
-    @staticmethod
-    def at_once(fresh: Collection[int]) -> Plan:
-        """What to ask about members that have just come to rest, without waiting for the next tick."""
-        wanted = tuple(sorted(fresh))
-        return Plan(("processes", "threads", "fds"), wanted, (), wanted)
 
     def _logs_due(self, now: float, tracks: Mapping[int, Track], grown: float | None) -> bool:
         written = {pid: track.ticks[-1].wchar for pid, track in tracks.items() if track.ticks}

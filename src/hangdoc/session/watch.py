@@ -22,7 +22,7 @@ from ..model.sample import Sample
 from ..model.watching import Event, Moment
 from ..model.words import Phase, Verdict
 from . import target
-from .cadence import STACKS_AT_ONCE, TICK_S, Cadence, Plan, may_listen
+from .cadence import STACKS_AT_ONCE, TICK_S, Cadence, may_listen
 from .casefile import CaseWriter
 from .look import Look, Options
 
@@ -133,19 +133,13 @@ class Watch:
             grown=self.diagnosis.grown_at(),
             files=self.diagnosis.files_from(),
         )
-        self._ask(plan, needed)
-        history = self.diagnosis.history  # another one when an engine was recognised
-        self._ahead = time.monotonic() - history.now
-        fresh = self.cadence.saw(history.tracks, self._needed(), behind)
-        later = set(fresh) - set(plan.wait_pids)
-        if later:
-            self._ask(self.cadence.at_once(later), needed)
-        self.judgement = self.diagnosis.judgement()
-
-    def _ask(self, plan: Plan, needed: tuple[int, ...]) -> None:
         self.look.ask(
             plan.probes, _DEADLINE_S, (), plan.thread_pids, plan.stack_pids, plan.wait_pids, needed, together=True
         )
+        history = self.diagnosis.history  # another one when an engine was recognised
+        self._ahead = time.monotonic() - history.now
+        self.cadence.saw(history.tracks, self._needed(), behind)
+        self.judgement = self.diagnosis.judgement()
 
     def _unseen(self) -> tuple[int, ...]:
         """Living needed members of which no stack tells what they do now."""

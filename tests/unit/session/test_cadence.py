@@ -68,8 +68,7 @@ class Hand:
             track.last = self.now
             if pid in counted:
                 track.moved["memory"] = self.now
-        fresh = self.cadence.saw(self.tracks, [A, B], behind)
-        self.fresh = self.cadence.at_once(fresh).thread_pids if fresh else ()
+        self.cadence.saw(self.tracks, [A, B], behind)
         self.now += 1.0
         return plan
 
@@ -98,15 +97,16 @@ def test_who_becomes_still_is_looked_at_when_it_has_been_so_for_a_tick_more_and_
     for _ in range(10):
         hand.second(counted=(A, B))
     plan = hand.second(counted=(B,))
-    assert not hand.fresh
+    assert not hand.cadence.rested
     plan = hand.second(counted=(B,))
-    assert hand.fresh == (A,)
+    assert hand.cadence.rested == {A}
     assert not plan.stack_pids  # of who is behind it would be asked now
     assert A in plan.thread_pids
     plan = hand.second(counted=(B,))
-    assert not hand.fresh
-    assert plan.stack_pids == (A,)
+    assert not hand.cadence.rested
+    assert plan.stack_pids == plan.wait_pids == (A,)
     assert A in plan.thread_pids
+    assert "fds" in plan.probes
 
 
 def test_what_its_calls_wait_for_is_read_once_its_main_thread_has_not_run_for_two_ticks() -> None:
@@ -114,20 +114,19 @@ def test_what_its_calls_wait_for_is_read_once_its_main_thread_has_not_run_for_tw
     for _ in range(10):
         hand.second(counted=(A, B))
     for _ in range(5):
-        plan = hand.second(counted=(B,), wakes=(A,))
-        assert not hand.fresh
-    assert A in plan.thread_pids
+        hand.second(counted=(B,), wakes=(A,))
+        assert not hand.cadence.rested
     hand.second(counted=(B,))
-    assert not hand.fresh
+    assert not hand.cadence.rested
     hand.second(counted=(B,))
-    assert hand.fresh == (A,)
+    assert hand.cadence.rested == {A}
 
 
 def test_who_pauses_for_a_second_now_and_then_is_asked_nothing() -> None:
     hand = Hand()
     for number in range(40):
         plan = hand.second(counted=(A, B) if number % 3 else (B,))
-        assert not hand.fresh
+        assert not hand.cadence.rested
         assert not plan.stack_pids or number < 3
 
 
@@ -219,7 +218,7 @@ def test_who_rests_where_it_rested_before_is_decoded_again_only_after_some_time_
         hand.second(counted=(A, B), grown=0.0)
         for _ in range(5):
             hand.second(counted=(B,), grown=0.0, place=place, behind=behind)
-            found.append(A in hand.fresh)
+            found.append(A in hand.cadence.rested)
         return any(found)
 
     hand, here, there = Hand(), (232, 1, 2, 5), (202, 7, 8)

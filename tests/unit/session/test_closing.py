@@ -83,8 +83,18 @@ def watched(answers: Answers, *, stacks: bool = True, reasons: Counted | None = 
     return watch
 
 
-def test_a_victim_that_was_looked_at_seldom_is_looked_at_once_more() -> None:
-    watch = watched(Answers())
+class Unread(Answers):
+    """The launcher's stack could not be read when it was asked for first."""
+
+    def ask(self, ask: Ask) -> Sample:
+        """As before, without that stack."""
+        if self.at < 12:
+            ask = replace(ask, stack_pids=tuple(pid for pid in ask.stack_pids if pid != ROOT))
+        return super().ask(ask)
+
+
+def test_a_victim_of_which_no_stack_is_known_is_looked_at_once_more() -> None:
+    watch = watched(Unread())
     before = {one.pid: one.mechanism for one in watch.report().ranks}
     after = {one.pid: one.mechanism for one in watch.closing().ranks}
     assert (before[ROOT], after[ROOT]) == ("unknown", "pipe-read")
