@@ -178,7 +178,9 @@ def furthest_behind(view: View, needed: Sequence[Picture], edges: Sequence[Edge]
         return (0 if one.moving is False else 1 if one.moving is None else 2, -one.quiet_s)
 
     def place(one: Picture) -> int:
-        return view.phases.index(one.phase) if one.phase in view.phases else -1
+        if one.phase in view.phases:
+            return view.phases.index(one.phase)
+        return -1 if _has_steps(view, one) else len(view.phases)
 
     wanted = {pid for edge in edges if edge.leads for pid, _ in edge.targets if pid != edge.pid}
     free = [
@@ -202,8 +204,11 @@ def _has_a_part(view: View, one: Picture) -> bool:
 
     A detokenizer has no steps; a wait of it that nobody can name is its own business.
     """
-    own = any(one.member.role in spec.roles and spec.id not in _EVERYBODYS for spec in view.order)
-    return own or one.phase is not None or not tells_nothing(one)
+    return _has_steps(view, one) or one.phase is not None or not tells_nothing(one)
+
+
+def _has_steps(view: View, one: Picture) -> bool:
+    return any(one.member.role in spec.roles and spec.id not in _EVERYBODYS for spec in view.order)
 
 
 def _both_mismatch(one: Picture, other: Picture) -> bool:

@@ -413,6 +413,19 @@ def test_facts_and_detokenizer_do_not_hide_the_rest() -> None:
     assert named(judged(world))[1] == [TP1]
 
 
+def test_a_detokenizer_that_has_just_moved_is_behind_nobody_whose_steps_are_known() -> None:
+    """No line and no stack tells where it is; a rank that stands is not hidden by its last allocation."""
+    world = World()
+    world.bend(TP1, HOOKED, thread=call(230, 1, 1))
+    world.bend(103, stacks=None)
+
+    def allocates(world: World, second: int) -> None:
+        world.bend(103, rss=(1 << 30) + min(second, 10) * (8 << 20))
+
+    found = judged(world, move=allocates)
+    assert named(found)[:2] == ("suspect", [TP1])
+
+
 def test_a_launch_of_which_nothing_can_be_read_is_undecided_not_suspect() -> None:
     """Another user sees that its processes sleep, which is what a good server does, too."""
     world = World()
