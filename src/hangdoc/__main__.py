@@ -20,7 +20,7 @@ def main() -> int:
             return 0 if isinstance(error, BrokenPipeError) else 74
         return 0
     # What imports define is no garbage: to look for some after every 700 objects is a tenth of a start.
-    gc.set_threshold(20_000)
+    gc.set_threshold(100_000)
     try:
         from .cli.app import run  # noqa: PLC0415 - typer and rich cost 100 ms and more
 

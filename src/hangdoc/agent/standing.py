@@ -19,10 +19,10 @@ import os
 import select
 import signal
 import time
-from dataclasses import replace
 from typing import Any, Iterable, List, Optional, Set, Tuple
 
 from ..model.ask import Ask
+from ..model.frozen import replace
 from ..model.plain import to_plain
 from ..probes import processes
 from . import wire

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import resource
 import time
-from dataclasses import replace
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 from ..model.ask import Ask
+from ..model.frozen import replace
 from ..model.plain import to_plain
 from ..model.sample import Process, Unseen
 from ..probes import DEEP, PROBES, processes

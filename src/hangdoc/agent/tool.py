@@ -9,10 +9,10 @@ import base64
 import contextlib
 import os
 import zlib
-from dataclasses import replace
 from typing import Any, Mapping, Optional
 
 from ..model.ask import Ask
+from ..model.frozen import replace
 
 LIMIT = 64 << 20  # bytes of the program
 

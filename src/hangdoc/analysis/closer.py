@@ -6,11 +6,11 @@ They only add to what a member's picture says; no verdict rests on them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from msgspec import structs
 
 from ..model.deep import DeepStep, Glance, GlanceThread, Spot, Trace, TracedCall
+from ..model.frozen import replace
 from ..model.places import own
 from ..model.sample import Frame, Stack
 from .calls import name_of

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Protocol
 
 from msgspec import structs
@@ -12,6 +11,7 @@ from msgspec import structs
 from ..engines import launches, lines, load, phases
 from ..engines.profile import PhaseSpec, Profile
 from ..model.deep import PAUSING
+from ..model.frozen import replace
 from ..model.launch import Launch
 from ..model.report import Cause, Report, UndecidedCause
 from ..model.sample import Sample
@@ -78,6 +78,7 @@ class Diagnosis:
         self._loads = Loads()
         self._on_line = on_line
         self._fed = 0  # samples that were taken in, one that only paused somebody too
+        self._order: Memo[tuple[PhaseSpec, ...]] = Memo()
         self._launches: Memo[list[Launch]] = Memo(operator.eq)  # that a sample shows
         self._looked: Memo[tuple[View | None, list[Picture], list[Edge]]] = Memo()
 
@@ -89,7 +90,10 @@ class Diagnosis:
     def order(self) -> tuple[PhaseSpec, ...]:
         """The phases that this launch goes through."""
         launch = self.history.launch
-        return phases.order(self._profiles[launch.engine], launch) if launch else ()
+        if launch is None:
+            return ()
+        profile = self._profiles[launch.engine]
+        return self._order.get((profile, launch.args), lambda: phases.order(profile, launch))
 
     def version(self) -> str | None:
         """Version of the engine, where arguments or packages told it."""
@@ -240,7 +244,6 @@ class Diagnosis:
             return None
         profile = self._profiles[launch.engine]
         arch = self.history.facts.arch if self.history.facts else ""
-        order = phases.order(profile, launch)
         return View(
-            self.history, self._logbook, profile, launch, order, arch or "x86_64", self.beside, self.unmatched, self._loads
+            self.history, self._logbook, profile, launch, self.order(), arch or "x86_64", self.beside, self.unmatched, self._loads
         )  # fmt: skip

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from ..engines.profile import Profile
 from ..model.deep import DeepStep
+from ..model.frozen import replace
 from ..model.launch import Launch, Member
 from ..model.places import REACH, HostPlace, place_of
 from ..model.sample import (

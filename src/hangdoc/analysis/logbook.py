@@ -8,7 +8,6 @@ from collections.abc import Callable
 import msgspec
 
 from ..engines import credit, lines
-from ..engines.load import pattern_set
 from ..engines.profile import Mark, Profile
 from ..model.launch import Launch, Member
 from ..model.places import place_of
@@ -192,6 +191,7 @@ class Logbook(msgspec.Struct):
         shape = template(line.message)
         if self.listener is not None:
             self.listener(line, pid, at, shape)
+        self.caches.update(kind for kind, told in (("cold", line.cold), ("warm", line.warm)) if told)
         if line.fatal and len(self.fatal) < _FATAL:
             self.fatal.append(line.text)
         times = self._templates.get(shape, 0)
@@ -204,7 +204,6 @@ class Logbook(msgspec.Struct):
             self.spots.add(Spot(line.text, pid))
             if not first or len(self._templates) < _TEMPLATES:
                 self._templates[shape] = times + 1
-            self.caches.update(_caches(line.message, self.profile))
         if line.chatter:
             self.chatter_at = seen
             return
@@ -219,11 +218,6 @@ class Logbook(msgspec.Struct):
         if new:
             written.new_at = at if at is not None else written.new_at
             written.last_new = seen if seen is not None else written.last_new
-
-
-def _caches(message: str, profile: Profile) -> list[str]:
-    kinds = [("cold", profile.cold), ("warm", profile.warm)]
-    return [name for name, texts in kinds if texts and pattern_set(texts).hits(message)]
 
 
 def _began(launch: Launch, place: int) -> float | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TypeVar
 
 from ..model.baseline import Baseline
+from ..model.frozen import replace
 from ..model.words import Phase, Role
 
 _T = TypeVar("_T")

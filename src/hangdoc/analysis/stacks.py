@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import msgspec
 
+from ..model.frozen import replace
 from ..model.report import StackNode
 from ..model.sample import Frame, Stack
 

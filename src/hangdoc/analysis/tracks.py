@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import msgspec
 
+from ..model.frozen import replace
 from ..model.launch import Member
 from ..model.sample import Fd, Process, Stack, Thread
 from . import floors

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from ..engines import lines, load
 from ..engines.profile import Profile
 from ..model.baseline import Baseline
+from ..model.frozen import replace
 from ..model.launch import Launch, Member, Rank
 from ..model.sample import Log, LogChunk, Sample
 from .recorder import NotGood, Recorder

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import TypeVar
 
 from ..analysis.quantiles import known, quantile
 from ..model.baseline import Baseline, BaselineLine, PhaseTimes, RoleCount, WaitSignature
+from ..model.frozen import replace
 from ..model.words import PHASES
 
 MOST_RUNS = 200

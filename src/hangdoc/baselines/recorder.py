@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from .. import __version__
 from ..analysis import caches, configuration, progression
@@ -21,6 +21,7 @@ from ..model.baseline import (
     Run,
     WaitSignature,
 )
+from ..model.frozen import replace
 from ..model.launch import Launch, Member
 from ..model.sample import Sample
 from ..model.words import Role

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import typer
 
 from ..codec import encode
+from ..model.frozen import replace
 from ..model.launch import Launch
 from ..model.places import own
 from ..model.plain import to_plain

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from ..baselines.fromlog import baseline_of_log
 from ..baselines.merge import Different, merged
 from ..baselines.recorder import NotGood, Recorder
 from ..model.baseline import Baseline, Configuration
+from ..model.frozen import replace
 from ..session import casefile, recording, target
 from ..session.child import CannotStart
 from ..session.look import Options

@@ -6,10 +6,10 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Protocol
 
 from ..codec import encode, report_json
+from ..model.frozen import replace
 from ..model.report import Report
 from ..model.watching import Event, Moment
 from ..report.safe import clean

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from operator import attrgetter
 
+from ..model.frozen import replace
 from ..model.launch import Launch, Member
 from ..model.places import own, place_of
 from ..model.sample import Process, Sample

@@ -71,6 +71,11 @@ class Line(NamedTuple):
     bar: Bar | None
     chatter: bool = False  # only says "still waiting"
     fatal: bool = False  # announces the end
+    cold: bool = False  # tells of something compiled that a cache did not have
+    warm: bool = False  # tells of something taken from a cache of compiled things
+
+
+_KINDS = ("chatter", "fatal", "cold", "warm")  # the last fields of a line, as a profile names their patterns
 
 
 class Traceback(msgspec.Struct, frozen=True):
@@ -135,20 +140,23 @@ class Reader:
     def __init__(self, profile: Profile, version: str | None) -> None:
         """Compile. Takes some milliseconds."""
         self.marks = tuple(mark for mark in profile.marks if within(version, mark.versions))
-        self._chatter_from = len(self.marks)
-        self._fatal_from = self._chatter_from + len(profile.chatter)
+        others = [(kind, text) for kind in _KINDS for text in getattr(profile, kind)]
+        self._kinds = [*([""] * len(self.marks)), *(kind for kind, _ in others)]  # of each pattern
         self._prefixes = tuple((re.compile(one.match), one) for one in profile.prefixes)
         self._writers: dict[str, tuple[Writer, int]] = {}
-        self.hits = PatternSet([*(mark.match for mark in self.marks), *profile.chatter, *profile.fatal]).hits
+        self.hits = PatternSet([*(mark.match for mark in self.marks), *(text for _, text in others)]).hits
 
     def _mark(self, hits: Sequence[int], who: Writer) -> Mark | None:
         for index in hits:
-            if index >= self._chatter_from:
+            if index >= len(self.marks):
                 break
             roles = self.marks[index].roles
             if not roles or who.role is None or who.role in roles:
                 return self.marks[index]
         return None
+
+    def _is(self, kind: str, line: str) -> bool:
+        return any(self._kinds[index] == kind for index in self.hits(line))
 
     def mark(self, line: str) -> Mark | None:
         """The first mark that the line meets and its writer may write."""
@@ -157,11 +165,11 @@ class Reader:
 
     def is_chatter(self, line: str) -> bool:
         """Whether the line only says "still waiting"."""
-        return any(self._chatter_from <= index < self._fatal_from for index in self.hits(line))
+        return self._is("chatter", line)
 
     def is_fatal(self, line: str) -> bool:
         """Whether the line announces the end."""
-        return any(index >= self._fatal_from for index in self.hits(line))
+        return self._is("fatal", line)
 
     def writer(self, line: str) -> tuple[Writer, str]:
         """Who wrote the line, and the message without prefix, level and time."""
@@ -192,8 +200,8 @@ class Reader:
         hits = self.hits(line)
         if not hits:
             return Line(line, who, message, None, progress_of(line))
-        chatter = any(self._chatter_from <= index < self._fatal_from for index in hits)
-        return Line(line, who, message, self._mark(hits, who), progress_of(line), chatter, hits[-1] >= self._fatal_from)
+        kinds = {self._kinds[index] for index in hits}
+        return Line(line, who, message, self._mark(hits, who), progress_of(line), *(kind in kinds for kind in _KINDS))
 
 
 def _writer(prefix: Prefix, groups: dict[str, str | None]) -> Writer:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import msgspec
 
+from ..model.frozen import replace
 from ..model.launch import Launch, Node
 from ..model.sample import Sample
 from .argv import number

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from ..model.ask import Ask
-from ..model.frozen import dataclass
+from ..model.frozen import dataclass, replace
 from ..model.places import HostPlace, own, packed, place_of, unmarked
 from ..model.sample import Sample
 from .channel import ChannelError, Lost, Reach

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Literal
 
 import msgspec
@@ -12,7 +11,7 @@ import msgspec
 from ..agent import bootstrap
 from ..codec import DecodeError, decode, encode
 from ..model.ask import Ask
-from ..model.frozen import dataclass
+from ..model.frozen import dataclass, replace
 from ..model.sample import Ended, Sample
 from ..model.words import UnseenReason
 from . import lastwords

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections import deque
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,7 @@ import msgspec
 from ..agent import bootstrap
 from ..codec import DecodeError, decode, encode
 from ..model.ask import Ask
-from ..model.frozen import dataclass
+from ..model.frozen import dataclass, replace
 from ..model.sample import Sample
 from .channel import ChannelError
 from .frames import Reader, TooMuch

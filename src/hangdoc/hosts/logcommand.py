@@ -14,10 +14,10 @@ import signal
 import subprocess
 import tempfile
 import time
-from dataclasses import replace
 from typing import BinaryIO
 
 from ..model.ask import Ask
+from ..model.frozen import replace
 from ..model.sample import Log, Sample, Unseen
 from ..probes import logfile, redact
 from .channel import Channel

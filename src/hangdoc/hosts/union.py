@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ..model import sample as s
+from ..model.frozen import replace
 from ..model.places import REACH, HostPlace
 from .channel import Lost
 from .move import Shift, shifted

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import struct
 import time
-from dataclasses import replace
 from typing import List, Optional, Set, Tuple
 
+from ..model.frozen import replace
 from ..model.sample import Thread
 from . import syscalls as sc
 from .memory import Memory

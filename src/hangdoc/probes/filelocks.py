@@ -10,10 +10,9 @@ from __future__ import annotations
 import os
 import re
 import time
-from dataclasses import replace
 from typing import Collection, Dict, Iterable, List, Mapping, Optional, Set, Tuple
 
-from ..model.frozen import dataclass
+from ..model.frozen import dataclass, replace
 from ..model.sample import FileLock, Thread
 from . import syscalls as sc
 from .fds import parse_info

@@ -8,9 +8,9 @@ locks, where the word that would be the owner is something else.
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 from typing import Dict, Optional, Tuple
 
+from ..model.frozen import replace
 from ..model.sample import FutexWait, Thread
 from . import calls
 from . import syscalls as sc

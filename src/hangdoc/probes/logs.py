@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import Dict, Iterable, List, Optional, Tuple
 
-from ..model.frozen import dataclass
+from ..model.frozen import dataclass, replace
 from ..model.sample import Fd, Log, Process, Unseen
 from ..model.words import LogVia
 from . import logfile, mounts, readers, redact

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from dataclasses import replace
 from typing import Dict, Iterator, List, Optional, Tuple
 
+from ..model.frozen import replace
 from ..model.machine import Machine, NumaNode, RdmaPort
 from ..model.sample import Unseen
 from . import pci

@@ -10,9 +10,9 @@ import errno
 import os
 import socket
 import struct
-from dataclasses import replace
 from typing import Dict, Iterator, List, Tuple
 
+from ..model.frozen import replace
 from ..model.sample import Socket, TcpInfo
 
 NETLINK_SOCK_DIAG = 4

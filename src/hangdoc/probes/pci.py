@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import re
 import struct
-from dataclasses import replace
 from typing import Dict, List, Optional, Tuple
 
+from ..model.frozen import replace
 from ..model.machine import Gpu
 from .reading import number, text, text_or_none
 

@@ -13,9 +13,9 @@ import ctypes
 import fcntl
 import os
 import termios
-from dataclasses import replace
 from typing import Dict, List, Optional, Tuple
 
+from ..model.frozen import replace
 from ..model.sample import Fd, Process, Thread, Unseen
 from . import syscalls as sc
 from .processes import stat_of

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-from dataclasses import replace
 from typing import Any, Dict, List, Optional, Tuple
 
+from ..model.frozen import replace
 from ..model.sample import Io, Process, Unseen
 from . import cgroups
 from .procfs import Folder, Stat, parse_stat, parse_status, say, text

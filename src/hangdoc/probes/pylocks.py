@@ -7,9 +7,9 @@ Nothing is claimed for `acquire()` without `with`, nor for what is built of lock
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Dict, List, NamedTuple, Optional
 
+from ..model.frozen import replace
 from ..model.sample import FutexWait, Thread
 from . import pylayouts as py
 from .memory import Memory

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import replace
 from typing import Dict, List, Mapping, Optional, Tuple
 
-from ..model.frozen import dataclass
+from ..model.frozen import dataclass, replace
 from ..model.sample import Process, Ring, Unseen
 from .reading import open_regular, reason
 

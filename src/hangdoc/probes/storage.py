@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 import posixpath
 import pwd
-from dataclasses import replace
 from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
-from ..model.frozen import dataclass
+from ..model.frozen import dataclass, replace
 from ..model.sample import Fd, Process, Unseen
 from ..model.storage import Checkpoint, LockFile, Partial, Place, WeightFile
 from . import cachewalk, checkpoints, fds, filelocks, inside, packages, whereabouts

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Dict, List, Optional, Tuple
 
-from ..model.frozen import dataclass
+from ..model.frozen import dataclass, replace
 from ..model.sample import Gil, Thread, Unseen
 from . import gil, pylocks
 from .calls import parse_schedstat, parse_syscall

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import msgspec
 
+from ..model.frozen import replace
 from ..model.machine import Machine
 from ..model.places import place_of, unmarked
 from ..model.sample import HostFacts, Network

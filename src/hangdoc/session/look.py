@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Protocol
 
 import msgspec
@@ -17,6 +16,7 @@ from ..engines.launches import ancestors
 from ..hosts.channel import Channel
 from ..hosts.tool import find_pyspy
 from ..model.ask import Ask, HealthAsk
+from ..model.frozen import replace
 from ..model.launch import Launch
 from ..model.sample import Sample
 from .comparing import Baselines

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ..engines import launches, load
 from ..hosts.channel import Channel
 from ..model.ask import Ask, HealthAsk
+from ..model.frozen import replace
 from ..model.launch import Launch
 from ..model.places import own, place_of
 from ..model.sample import Sample

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import msgspec
 
@@ -15,6 +14,7 @@ from ..analysis.diagnosis import Diagnosis
 from ..analysis.judge import Judgement
 from ..engines import launches
 from ..hosts.channel import Channel, ChannelError
+from ..model.frozen import replace
 from ..model.launch import Launch, Member
 from ..model.places import own
 from ..model.report import Report
