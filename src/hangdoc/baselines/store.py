@@ -7,7 +7,6 @@ import functools
 import math
 import os
 import re
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -233,6 +232,8 @@ def text(one: Baseline) -> str:
 
 def write(one: Baseline, path: Path) -> None:
     """Write it whole or not at all. Raises BaselineError."""
+    import tempfile  # noqa: PLC0415 - 2 ms that whoever only reads does not spend
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".new", delete=False, encoding="utf-8") as file:

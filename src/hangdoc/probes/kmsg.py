@@ -25,10 +25,13 @@ KINDS: Dict[str, Pattern[str]] = {
     ),
     "hung-task": re.compile(r"INFO: task .*?:(?P<pid>\d+) blocked for more than \d+ seconds"),
 }
+_WORDS = ("Killed process", "Xid", "amdgpu", "blocked for more than")  # one is in each line of these kinds
 
 
 def parse(record: str) -> Optional[KernelLine]:
     """One record `prio,seq,usec,flags;text` when it is of a kind that matters, else None. Pure."""
+    if not any(word in record for word in _WORDS):
+        return None
     head, semicolon, message = record.partition(";")
     fields = head.split(",")
     if not semicolon or len(fields) < 3 or not fields[2].isdigit():

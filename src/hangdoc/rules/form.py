@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import string
 from typing import Any, Literal
 
 import msgspec
@@ -143,6 +142,8 @@ def _steps(steps: tuple[Step, ...]) -> None:
 
 
 def _braces(text: str, where: str) -> None:
+    import string  # noqa: PLC0415 - 2 ms that only a cause of one's own, or one that holds, is worth
+
     try:
         parts = list(string.Formatter().parse(text))
     except ValueError as error:

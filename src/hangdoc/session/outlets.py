@@ -8,7 +8,6 @@ import shlex
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -101,6 +100,8 @@ class Textfile:
 
     def write(self, report: Report) -> None:
         """Write it; an error is kept in `error`, for a full disk must not end the watch."""
+        import tempfile  # noqa: PLC0415 - 2 ms that a watch without such a file does not spend
+
         self._due = time.monotonic() + _TEXTFILE_EVERY_S
         try:
             # The collector reads *.prom only, so it never sees the half-written one.
