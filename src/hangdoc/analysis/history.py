@@ -278,7 +278,7 @@ class History:
             place, known = thread_place(thread), track.threads.get(tid)
             since = track.asleep_since(at) if tid == track.process.pid and thread.state != "R" else at
             if known is None:
-                known = track.threads[tid] = ThreadTrack(place, since, thread.slices, since)
+                known = track.threads[tid] = ThreadTrack(place, since, thread.slices, since, inside=thread)
             else:
                 known.looks += 1
                 # One look that finds it between two calls is no other place: a loop wakes, and goes back to its wait.
@@ -286,6 +286,8 @@ class History:
                 if known.place != place and (known.between or not between):
                     known.place, known.in_place_since, known.deadlines = place, since, set()
                 known.between = between
+                if known.place == place:
+                    known.inside = thread
                 if known.slices != thread.slices or thread.slices is None:
                     known.slices, known.not_run_since = thread.slices, since
             if thread.deadline is not None and len(known.deadlines) < _DEADLINES:

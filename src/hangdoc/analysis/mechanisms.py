@@ -61,6 +61,7 @@ def halted(view: View, track: Track, base: Picture) -> Picture | None:
 
 def explained(view: View, track: Track, thread: Thread, means: Meaning, base: Picture) -> Picture:
     """The picture of a living member with mechanism, detail and object filled in."""
+    thread = _in_its_loop(track, thread)
     blocked = blocked_in(thread, track.process, view.sockets, view.arch)
     scene = Scene(view, track, thread, means, blocked, replace(base, waits_for=means.waits_for, idle=means.idle))
     for question in _QUESTIONS:
@@ -242,6 +243,13 @@ def _loops(track: Track, thread: Thread) -> bool:
     if known is None:
         return False
     return len(known.deadlines) > 1 or (known.not_run_since > known.in_place_since and known.looks > 2)
+
+
+def _in_its_loop(track: Track, thread: Thread) -> Thread:
+    """A thread that goes round as it was when it waited last, where the last look found it awake for a moment."""
+    known = track.threads.get(thread.tid)
+    between = known is not None and known.between and _loops(track, thread)
+    return known.inside if known is not None and between and known.inside is not None else thread
 
 
 def _sleep_detail(view: View, thread: Thread) -> str:

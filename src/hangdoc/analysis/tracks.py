@@ -44,6 +44,7 @@ class ThreadTrack(msgspec.Struct):
     not_run_since: float
     deadlines: set[float] = msgspec.field(default_factory=set)
     looks: int = 1
+    inside: Thread | None = None  # as it was last found in its place
     between: bool = False  # the last look found it in no call
 
     @property

@@ -98,6 +98,20 @@ def test_a_sleep_whose_deadline_moves_is_a_loop() -> None:
     assert named(judged(world, move=move)) == ("suspect", [TP1], "sleep-loop")
 
 
+@pytest.mark.parametrize("slept", [13, 14])
+def test_a_loop_that_the_last_look_finds_awake_is_one_still(slept: int) -> None:
+    """It polls twenty times a second; a second look in a row that finds it in no call says that it left its loop."""
+    world = World()
+
+    def move(world: World, second: int) -> None:
+        thread = call(230, 1, 1, deadline=2_000.0 + second, slices=5 + second)
+        awake = waiting(TP1, state="R", syscall=None, args=(), sp=None, pc=None, wchan=None, slices=5 + second)
+        world.bend(TP1, HOOKED, thread=thread if second <= slept else awake)
+
+    mechanism = named(judged(world, move=move))[2]
+    assert (mechanism == "sleep-loop") == (slept == 14)
+
+
 def spin(world: World, second: int, frames: Any) -> None:
     """TP1 burns a whole core in these frames."""
     world.bend(
