@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 
 import pytest
@@ -139,6 +140,41 @@ def test_masking_takes_linear_time(piece: str) -> None:
         return time.process_time() - began
 
     assert seconds(40_000) < 10 * max(seconds(10_000), 0.01)
+
+
+_CASES = st.lists(
+    st.sampled_from(
+        [
+            "Api_Key",
+            "SECRET",
+            "password",
+            "=",
+            ": ",
+            " ",
+            "'",
+            '"',
+            "None",
+            "AbCd1234",
+            "token=",
+            "Bearer ",
+            "İ",
+            "\u017f",
+            "\u212a",
+            "[",
+        ]
+    ),
+    max_size=12,
+).map("".join)
+
+
+@given(_CASES)
+def test_a_secret_is_masked_whatever_the_case_of_its_name(text: str) -> None:
+    """What small letters find is what a pattern that ignores case finds, and all else stays as it was."""
+    words = [rule for rule in redact._RULES if any(word in text.lower() for word in rule[0])]
+    expected = text
+    for _, pattern in words:
+        expected = re.sub(pattern, r"\g<keep>***", expected)
+    assert redact.mask(text) == expected
 
 
 def test_values_after_a_secret_option_are_masked_up_to_the_next_option() -> None:
