@@ -74,7 +74,7 @@ class _Open(msgspec.Struct):
     """A mapping or a list that is not closed yet."""
 
     mapping: bool
-    keys: set[str] = msgspec.field(default_factory=set)
+    keys: set[str] = set()
     at: int = 0
 
 

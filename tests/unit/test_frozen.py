@@ -34,7 +34,8 @@ def test_objects_are_the_same(given: tuple[tuple[Any, ...], dict[str, Any]]) -> 
     assert ours == OURS(*words, **named)
     assert ours != standard
     assert ours != OURS(2)
-    assert dataclasses.replace(ours, one=5) == OURS(5, ours.text, ours.many)
+    assert frozen.replace(ours, one=5) == dataclasses.replace(ours, one=5) == OURS(5, ours.text, ours.many)
+    assert frozen.replace(ours) is not ours
     assert copy.deepcopy(ours) == ours
 
 

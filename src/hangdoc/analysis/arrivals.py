@@ -20,9 +20,8 @@ class Compiled(msgspec.Struct):
     """Compilers that were seen, each once. Looks are a second apart, so that there were more."""
 
     seen: int = 0
-    at: deque[float] = msgspec.field(
-        default_factory=lambda: deque(maxlen=64)
-    )  # monotonic instants at which they were new
+    # Monotonic instants at which they were new.
+    at: deque[float] = msgspec.field(default_factory=lambda: deque(maxlen=64))
 
     def add(self, at: float) -> None:
         """One more."""

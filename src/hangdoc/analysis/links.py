@@ -39,14 +39,12 @@ class Links(msgspec.Struct):
 
     history: History
     arch: str
-    readers: dict[int, set[int]] = msgspec.field(
-        default_factory=dict
-    )  # pipe inode -> pids that have it open for reading
-    writers: dict[int, set[int]] = msgspec.field(default_factory=dict)
-    owners: dict[int, set[int]] = msgspec.field(default_factory=dict)  # socket inode -> pids
-    sockets: dict[int, Socket] = msgspec.field(default_factory=dict)  # inode -> row
-    ends: dict[tuple[str, str], list[Socket]] = msgspec.field(default_factory=dict)  # (local, remote) of connections
-    children: dict[int, set[int]] = msgspec.field(default_factory=dict)
+    readers: dict[int, set[int]] = {}  # pipe inode -> pids that have it open for reading
+    writers: dict[int, set[int]] = {}
+    owners: dict[int, set[int]] = {}  # socket inode -> pids
+    sockets: dict[int, Socket] = {}  # inode -> row
+    ends: dict[tuple[str, str], list[Socket]] = {}  # (local, remote) of connections
+    children: dict[int, set[int]] = {}
 
     def __post_init__(self) -> None:
         self.sockets = {row.inode: row for row in self.history.sockets if row.inode}

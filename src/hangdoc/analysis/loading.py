@@ -77,7 +77,7 @@ class Loading(msgspec.Struct):
 class Loads(msgspec.Struct):
     """What comes in: the weights of all ranks, and the download of the checkpoint."""
 
-    by_pid: dict[int, Loading] = msgspec.field(default_factory=dict)
+    by_pid: dict[int, Loading] = {}
     download: Pace = msgspec.field(default_factory=lambda: Pace("download", unit="B"))
 
     def add(self, launch: Launch, history: History, book: Logbook, phases: tuple[Phase, ...], sample: Sample) -> None:

@@ -31,18 +31,16 @@ _TEMPLATES = 20_000  # different lines remembered: more than any start prints, s
 class Written(msgspec.Struct):
     """What one writer, a member or an unknown one, has written so far."""
 
-    marks: list[tuple[Mark, float | None]] = msgspec.field(default_factory=list)  # with the time its line carries
+    marks: list[tuple[Mark, float | None]] = []  # with the time its line carries
     last_line: str = ""
     last_line_at: float | None = None  # wall clock by the line's own time, else when it was seen to be new
     last_new: float | None = None  # monotonic instant at which a line of a new template or a mark was seen
     last_bar: float | None = None  # monotonic instant at which a progress bar was seen to have gone on
     new_at: float | None = None  # wall clock of the last line that was new, also of those from before the look
     bar_at: float | None = None  # the same of the last progress bar that went on
-    bars: dict[str, lines.Bar] = msgspec.field(default_factory=dict)  # template of a progress bar -> n of m
-    paces: dict[str, Pace] = msgspec.field(default_factory=dict)  # the same template -> how fast it goes
-    marked: dict[Phase, float] = msgspec.field(
-        default_factory=dict
-    )  # phase -> monotonic instant of the look that read a mark
+    bars: dict[str, lines.Bar] = {}  # template of a progress bar -> n of m
+    paces: dict[str, Pace] = {}  # the same template -> how fast it goes
+    marked: dict[Phase, float] = {}  # phase -> monotonic instant of the look that read a mark
     seen_pid: bool = False  # its pid stood in a prefix
 
     def phase(self, phases: tuple[Phase, ...]) -> Phase | None:
@@ -71,22 +69,20 @@ class Logbook(msgspec.Struct):
     """All logs of a launch, read incrementally."""
 
     profile: Profile
-    by_member: dict[int, Written] = msgspec.field(default_factory=dict)
+    by_member: dict[int, Written] = {}
     others: Written = msgspec.field(default_factory=Written)  # lines that name no member
-    states: dict[str, LogState] = msgspec.field(default_factory=dict)
-    fatal: list[str] = msgspec.field(default_factory=list)
+    states: dict[str, LogState] = {}
+    fatal: list[str] = []
     tracebacks: Tracebacks = msgspec.field(default_factory=Tracebacks)
     chatter_at: float | None = None  # monotonic instant of the last line that only says "still waiting"
     # Told of every line: the line, pid of its writer, wall clock (its own time, else that of the next one), template.
     listener: Callable[[lines.Line, int | None, float | None, str], None] | None = None
     spots: Spots = msgspec.field(default_factory=lambda: Spots(tuple))  # lines that somebody may ask for
-    caches: set[str] = msgspec.field(default_factory=set)  # "cold", "warm": what lines say of caches of compiled things
+    caches: set[str] = set()  # "cold", "warm": what lines say of caches of compiled things
     gaps: bool = False  # some text of a log was never read
-    nspids: dict[int, dict[int, int]] = msgspec.field(default_factory=dict)  # place -> pid in its own namespace -> pid
+    nspids: dict[int, dict[int, int]] = {}  # place -> pid in its own namespace -> pid
     traceback_place: int = 0  # of the host on whose log the first traceback stands
-    _templates: dict[str, int] = msgspec.field(
-        default_factory=dict
-    )  # template -> lines of it, counted up to `_LOOKED_AT`
+    _templates: dict[str, int] = {}  # template -> lines of it, counted up to `_LOOKED_AT`
 
     @property
     def templates(self) -> frozenset[str]:

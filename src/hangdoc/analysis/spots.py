@@ -61,9 +61,7 @@ class Spots:
         hits = pattern_set(texts).hits
         for spot in self._unread if texts else ():
             for number in hits(spot.text):
-                kept = self._read.setdefault(texts[number], [])
-                kept.append(spot)
-                self._read[texts[number]] = _ends(kept)
+                self._read[texts[number]] = _ends([*self._read.get(texts[number], ()), spot])
         self._unread, self._size = [], 0
 
 

@@ -54,8 +54,8 @@ def in_one_place(paths: Sequence[Path]) -> bool:
 
 class _Node(msgspec.Struct):
     frame: Frame
-    present: list[str] = msgspec.field(default_factory=list)
-    children: dict[tuple[str, str], _Node] = msgspec.field(default_factory=dict)
+    present: list[str] = []
+    children: dict[tuple[str, str], _Node] = {}
 
 
 def tree(stacks: Sequence[tuple[str, Stack]]) -> list[StackNode]:

@@ -17,10 +17,10 @@ class Tracebacks(msgspec.Struct):
     """What was read so far."""
 
     first: lines.Traceback | None = None
-    text: list[str] = msgspec.field(default_factory=list)  # lines of the first
+    text: list[str] = []  # lines of the first
     count: int = 0
     _unfinished: bool = False  # the first has no end yet
-    _open: list[str] = msgspec.field(default_factory=list)  # from the beginning of one that has no end yet
+    _open: list[str] = []  # from the beginning of one that has no end yet
 
     def read(self, fresh: Sequence[str], profile: Profile) -> None:
         """Read further lines."""

@@ -42,7 +42,7 @@ class ThreadTrack(msgspec.Struct):
     in_place_since: float
     slices: int | None
     not_run_since: float
-    deadlines: set[float] = msgspec.field(default_factory=set)
+    deadlines: set[float] = set()
     looks: int = 1
     inside: Thread | None = None  # as it was last found in its place
     between: bool = False  # the last look found it in no call
@@ -62,13 +62,13 @@ class Track(msgspec.Struct):
     last: float
     ticks: deque[Tick] = msgspec.field(default_factory=lambda: deque(maxlen=_KEPT))
     stacks: deque[tuple[float, tuple[Stack, ...]]] = msgspec.field(default_factory=lambda: deque(maxlen=_KEPT))
-    threads: dict[int, ThreadTrack] = msgspec.field(default_factory=dict)
-    moved: dict[str, float] = msgspec.field(default_factory=dict)  # channel -> last instant at which it moved
+    threads: dict[int, ThreadTrack] = {}
+    moved: dict[str, float] = {}  # channel -> last instant at which it moved
     state_since: float = 0.0
     threads_at: float = 0.0  # when its threads were last looked at
     died: float | None = None  # when it ended, where the agent saw it happen
     gone: float | None = None  # when it was first missed
-    children: set[int] = msgspec.field(default_factory=set)
+    children: set[int] = set()
     born: float = float("-inf")  # when the process started
     attached: bool = False  # a tool was attached since the last look: what it stirred up is no movement
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from .. import __version__
 from ..analysis import caches, configuration, progression
@@ -36,45 +37,39 @@ class NotGood(Exception):
     """This start cannot be recorded; the message says why."""
 
 
-@dataclass
-class _Seen:
+class _Seen(msgspec.Struct):
     """One kind of line."""
 
     role: Role | None
     first: float | None  # wall clock
 
 
-@dataclass(frozen=True)
-class _Tick:
+class _Tick(msgspec.Struct, frozen=True):
     at: float  # seconds since the start
     lines: int | None
     bytes: int | None
     rss: int
 
 
-@dataclass
 class Recorder:
     """Feed it the samples of one start in order, then ask for its `baseline`.
 
     `root` is the pid of the launch's root process. Waiting members are looked at on every sample when `watch_waits`.
     """
 
-    root: int
-    watch_waits: bool = True
-    diagnosis: Diagnosis = field(init=False)
-    _lines: dict[str, _Seen] = field(default_factory=dict)
-    _ticks: list[_Tick] = field(default_factory=list)
-    _waits: dict[WaitSignature, None] = field(default_factory=dict)
-    _threads: dict[Role, int] = field(default_factory=dict)
-    _health_at: float | None = None
-    _age_at_first: float = 0.0
-    _drift: tuple[float, float] | None = None  # least and most that wall and monotonic clock differ
-    _rotated: bool = False
-    _alone: bool = False  # there is a log and nothing else
-
-    def __post_init__(self) -> None:
+    def __init__(self, root: int, *, watch_waits: bool = True) -> None:
         """Begin with an empty diagnosis that tells of every line."""
-        self.diagnosis = Diagnosis(self.root, on_line=self._line)
+        self.root, self.watch_waits = root, watch_waits
+        self.diagnosis = Diagnosis(root, on_line=self._line)
+        self._lines: dict[str, _Seen] = {}
+        self._ticks: list[_Tick] = []
+        self._waits: dict[WaitSignature, None] = {}
+        self._threads: dict[Role, int] = {}
+        self._health_at: float | None = None
+        self._age_at_first = 0.0
+        self._drift: tuple[float, float] | None = None  # least and most that wall and monotonic clock differ
+        self._rotated = False
+        self._alone = False  # there is a log and nothing else
 
     def _line(self, line: lines.Line, pid: int | None, at: float | None, shape: str) -> None:
         if not shape or shape in self._lines or len(self._lines) >= LINES:

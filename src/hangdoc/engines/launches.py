@@ -233,9 +233,9 @@ def launch_of(pid: int, launches: Iterable[Launch], sample: Sample) -> Launch | 
     In a union of several hosts the pid carries the place of the one that is meant.
     """
     launches = list(launches)
-    for one in launches:
-        if pid in one.members or pid in one.wrappers:
-            return one
+    of = [one for one in launches if pid in one.members] or [one for one in launches if pid in one.wrappers]
+    if of:
+        return of[0]
     if pid in sample.processes:
         above = [one for one in launches if pid in ancestors(one.root, sample.processes)]
         return above[0] if len(above) == 1 else None

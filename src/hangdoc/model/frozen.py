@@ -23,7 +23,7 @@ else:
         assert frozen  # noqa: S101 - said where it is used, so that it reads and is checked as the standard one
         return _made
 
-    def replace(one: Any, **changes: Any) -> Any:
+    def replace(one: Any, /, **changes: Any) -> Any:
         """As `dataclasses.replace`, without calling the class: that takes 20 us, and a thousand hosts have millions. That the
         fields are there is what mypy says."""
         new = object.__new__(type(one))

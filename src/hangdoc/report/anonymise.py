@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from ..model.frozen import replace
 from ..model.report import Report
 
 T = TypeVar("T")
@@ -108,7 +109,7 @@ def anonymise(report: Report, names: Names | None = None) -> Report:
     """The same report without names of hosts and users, addresses and secrets; with what was taken out in `redacted`."""
     names = names or Names()
     names.add_hosts(hosts_of(report))
-    return dataclasses.replace(names.everything(report), redacted=names.told() or report.redacted)
+    return replace(names.everything(report), redacted=names.told() or report.redacted)
 
 
 def scrub_text(text: str) -> str:
@@ -123,7 +124,7 @@ def _walk(value: T, scrub: Callable[[str], str]) -> T:
         walked = scrub(value)
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         changed = {one.name: _walk(getattr(value, one.name), scrub) for one in dataclasses.fields(value)}
-        walked = dataclasses.replace(value, **changed)
+        walked = replace(value, **changed)
     elif isinstance(value, (list, tuple)):
         walked = type(value)(_walk(one, scrub) for one in value)
     elif isinstance(value, dict):

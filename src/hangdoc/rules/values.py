@@ -68,6 +68,4 @@ class World(msgspec.Struct, frozen=True):
     hosts: tuple[Subject, ...] = ()
     members: tuple[Who, ...] = ()
     complete: bool = True  # every rank that was asked for is among the members
-    places: Mapping[str, str] = msgspec.field(
-        default_factory=dict
-    )  # values for the next steps: port, root, log, model, address
+    places: Mapping[str, str] = {}  # values for the next steps: port, root, log, model, address

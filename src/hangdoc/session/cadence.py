@@ -54,11 +54,9 @@ class Cadence(msgspec.Struct):
     """When each thing was last looked at, and who has been still since when."""
 
     stacks: bool = True
-    still: dict[int, float] = msgspec.field(default_factory=dict)
-    _asleep: dict[int, int] = msgspec.field(
-        default_factory=dict
-    )  # ticks for which the main thread of a still one has not run
-    _written: dict[int, int | None] = msgspec.field(default_factory=dict)  # bytes of each at the last look at logs
+    still: dict[int, float] = {}
+    _asleep: dict[int, int] = {}  # ticks for which the main thread of a still one has not run
+    _written: dict[int, int | None] = {}  # bytes of each at the last look at logs
     _logs_at: float = float("-inf")
     _threads_at: float = float("-inf")
     _health_at: float = float("-inf")
@@ -71,12 +69,12 @@ class Cadence(msgspec.Struct):
     )  # who came to rest in the last tick: their blocked calls are decoded in the next one
     _decoding: frozenset[int] = frozenset()  # whose blocked calls the last plan asks to decode
     # Where the main thread was when the blocked calls were decoded last, and when that was.
-    _decoded: dict[int, tuple[tuple[object, ...], float]] = msgspec.field(default_factory=dict)
+    _decoded: dict[int, tuple[tuple[object, ...], float]] = {}
     _late: frozenset[Phase | None] = frozenset()
     # Since when each has been the one behind, for a moment at least, without a counter of its own that moved since.
-    _awaited: dict[int, float] = msgspec.field(default_factory=dict)
+    _awaited: dict[int, float] = {}
     _stuck: int | None = None  # who was behind and still when the surroundings were last looked at
-    _stacks_at: dict[int, float] = msgspec.field(default_factory=dict)
+    _stacks_at: dict[int, float] = {}
     _environ: bool = False
     _packages: bool = False
     _machine: bool = False

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hangdoc.engines.launches import find, launch_of, telling, unknown_launch
@@ -333,6 +333,11 @@ WORDS = st.sampled_from(
 )
 
 
+SERVER = ["python", "-m", "sglang.launch_server", "--tp", "2"]
+
+
+@example([(0, SERVER, "S"), (3, SERVER, "S"), (4, ["bash", "-c", "x"], "S"), (8, ["VLLM::EngineCore"], "S"), (0, SERVER, "S"),
+          (0, SERVER, "S"), (0, SERVER, "S"), (3, ["sglang::scheduler_TP0"], "S")])  # fmt: skip
 @given(st.lists(st.tuples(st.integers(0, 12), WORDS, st.sampled_from("SZ")), max_size=12))
 def test_every_process_is_in_at_most_one_launch_even_in_impossible_trees(
     rows: list[tuple[int, list[str], str]],
