@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from process_of import end, process_of
+from process_of import end, member, process_of
 
 from hangdoc.model.ask import HealthAsk
 from hangdoc.model.sample import Socket, Unseen
@@ -41,6 +41,16 @@ def test_a_connection_not_yet_accepted_points_at_its_listener() -> None:
             assert found[inode(client)].remote == f"127.0.0.1:{port}"
             waiting = [row for row in rows if row.inode == 0 and row.local == f"127.0.0.1:{port}"]
             assert [row.state for row in waiting] == ["ESTABLISHED"]
+
+
+def test_a_listener_that_a_member_opened_since_its_descriptors_were_read_is_left_out() -> None:
+    before = {ME: process_of(ME)}
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        assert inode(listener) not in {row.inode for row in sockets.read("/proc", before, set(), [])}
+        with member() as other:  # to whom it is somebody else's
+            assert inode(listener) in {
+                row.inode for row in sockets.read("/proc", {other: process_of(other)}, set(), [])
+            }
 
 
 def test_clocks_and_queues_of_a_connection() -> None:

@@ -6,7 +6,7 @@ import socket
 from typing import Dict, Iterable, List, Optional, Set, Tuple
 
 from ..model.sample import Process, Socket, Unseen
-from . import netlink, procnet
+from . import fds, netlink, procnet
 from .namespaces import net_ns, socket_in
 from .reading import reason
 
@@ -19,14 +19,21 @@ def read(root: str, members: Dict[int, Process], inodes: Set[int], unseen: List[
 
     Asked once for each network namespace of `members`, through a netlink socket made in that namespace. Where setns
     or netlink is refused, `/proc/PID/net` is read instead, then without clocks and unix peers, and `unseen` says so.
+    A listener that a member opened after its descriptors were read is left out: it would seem to be somebody else's.
     """
     rows: List[Socket] = []
     for namespace, pid in _namespaces(root, members):
         rows.extend(_of_namespace(root, pid, namespace, unseen))
-    kept, dropped = select(rows, inodes)
+    kept, dropped = select(_without_new(root, members, inodes, rows), inodes)
     if dropped:
         unseen.append(Unseen("sockets", "skipped", f"{dropped} sockets of others beyond the first {LIMIT}"))
     return kept
+
+
+def _without_new(root: str, members: Dict[int, Process], inodes: Set[int], rows: List[Socket]) -> List[Socket]:
+    others = {row.inode for row in rows if row.state == "LISTEN" and row.family != "unix"} - inodes
+    new = others & set().union(*(fds.sockets_of(root, pid) for pid in members)) if others else others
+    return [row for row in rows if row.inode not in new]
 
 
 def listeners(root: str, pid: int, port: int) -> List[Socket]:
