@@ -1,12 +1,16 @@
-"""The live screen of `watch`: phases with their times, a row for each needed member, log, ports, verdict. Moment in, text out."""
+"""The live screen of `watch`: phases with their times, a row for each needed member, log, ports, verdict. Moment in, text out.
+
+It is drawn every second beside a start that is to have the machine for itself. So its columns, whose widths are known,
+are laid out here, as lines of one text: rich's tables take three times as long to draw the whole.
+"""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console, Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from ..model.report import ProcessRow, RankRow, Report
@@ -20,6 +24,7 @@ _STEP = {"done": "green", "now": "bold", "next": "dim"}
 _ROWS = 16  # members that get a row of their own; the others are counted
 _LOST = 3  # hosts that are named
 _LABEL = 9  # columns of "Next line"
+_GAP = "  "  # between two columns
 _MOVES_S = 2.0  # quiet for less than this is moving
 
 
@@ -43,13 +48,26 @@ def screen(moment: Moment, *, width: int, height: int = 40) -> RenderableType:
     parts.append(Text())
     parts.append(_members(report, width, max(4, min(_ROWS, height - 18))))
     parts.append(Text())
-    grid = Table.grid(padding=(0, 2, 0, 0), expand=False)
-    grid.add_column(no_wrap=True, style="bold", min_width=_LABEL)
-    grid.add_column(overflow="ellipsis", no_wrap=True, max_width=width - _LABEL - 4)
-    for name, text in _facts(moment, lines=max(1, min(8, height - 24))):
-        grid.add_row(name, text)
-    parts.append(grid)
+    parts.append(_lines(_facts(moment, lines=max(1, min(8, height - 24))), width))
     return Group(*parts)
+
+
+def _fit(text: str, cells: int, *, right: bool = False) -> str:
+    """A text in so many columns of the terminal; one that is longer ends in an ellipsis."""
+    size = cell_len(text)
+    if size > cells:
+        return set_cell_size(text, cells - 1) + "\N{HORIZONTAL ELLIPSIS}"
+    return " " * (cells - size) + text if right else text + " " * (cells - size)
+
+
+def _lines(facts: Iterator[tuple[str, str, str]], width: int) -> Text:
+    """A line for each of (name, text, style)."""
+    found = Text(no_wrap=True, overflow="crop")
+    for name, text, style in facts:
+        found.append(f"{name:<{_LABEL}}{_GAP}", style="bold")
+        found.append(_fit(text, width - _LABEL - 4).rstrip() + "\n", style=style)
+    found.rstrip()
+    return found
 
 
 def _head(moment: Moment) -> Iterator[Text]:
@@ -83,29 +101,29 @@ def _phases(steps: Sequence[PhaseStep]) -> Text:
     return line
 
 
-def _members(report: Report, width: int, rows: int) -> Table:
+def _members(report: Report, width: int, rows: int) -> Text:
     by_pid = {(row.host, row.pid): row for row in report.processes}
     named = {(one.host, one.pid) for one in report.culprits}
     shown = _chosen(report.ranks, named, rows)
     hosts = several_hosts(report)
     cells = [_cells(row, by_pid.get((row.host, row.pid)), width, hosts=hosts) for row in shown]
     names = [name for name, least in _COLUMNS.items() if width >= least]
+    widths = {
+        name: max(map(cell_len, column)) for name, column in zip(names, zip(names, *cells, strict=True), strict=True)
+    }
     # The one column that may be cut is the one that says what a member does: the others are as wide as their cells.
-    widths = [
-        max((len(one) for one in [name, *column]), default=0)
-        for name, column in zip(names, zip(*cells, strict=True), strict=False)
-    ]
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
-    for number, name in enumerate(names):
-        fixed = widths[number] if number < len(widths) else len(name)
-        if name == "does":
-            fixed = min(fixed, max(10, width - sum(widths) + fixed - 2 * len(names)))
-        right = "right" if name in _RIGHT else "left"
-        table.add_column(name, no_wrap=True, overflow="ellipsis", width=fixed, justify=right)  # type: ignore[arg-type]
-    for row, words in zip(shown, cells, strict=True):
-        table.add_row(*map(Text, words), style="bold red" if (row.host, row.pid) in named else "")
+    others = sum(widths.values()) - widths["does"] + len(_GAP) * len(names)
+    widths["does"] = min(widths["does"], max(10, width - others))
+    table = Text(no_wrap=True, overflow="crop")
+    styles = ["bold red" if (row.host, row.pid) in named else "" for row in shown]
+    for words, style in zip([names, *cells], ["bold", *styles], strict=True):
+        columns = zip(words, widths.items(), strict=True)
+        table.append(
+            _GAP.join(_fit(one, size, right=name in _RIGHT) for one, (name, size) in columns) + "\n", style=style
+        )
     if len(report.ranks) > len(shown):
-        table.add_row(Text(f"+{len(report.ranks) - len(shown)} more", style="dim"))
+        table.append(f"+{len(report.ranks) - len(shown)} more\n", style="dim")
+    table.rstrip()
     return table
 
 
@@ -151,31 +169,31 @@ def _costs(process: ProcessRow | None) -> list[str]:
     return [cpu, size(process.rss) if process.rss is not None else ""]
 
 
-def _facts(moment: Moment, *, lines: int) -> Iterator[tuple[str, Text]]:
+def _facts(moment: Moment, *, lines: int) -> Iterator[tuple[str, str, str]]:
     report = moment.report
     if clocks(report):
-        yield "Clocks", Text(" · ".join(clocks(report)))
+        yield "Clocks", " · ".join(clocks(report)), ""
     for number, lost in enumerate(lost_hosts(report)[:_LOST]):
-        yield ("Hosts" if number == 0 else ""), Text(clean(f"{lost.host} cannot be reached: {lost.detail}", 200))
+        yield ("Hosts" if number == 0 else ""), clean(f"{lost.host} cannot be reached: {lost.detail}", 200), ""
     if len(lost_hosts(report)) > _LOST:
-        yield "", Text(f"and {len(lost_hosts(report)) - _LOST} more", style="dim")
+        yield "", f"and {len(lost_hosts(report)) - _LOST} more", "dim"
     for log in report.logs[:2]:
         grown = f", grew {duration(log.last_growth_s)} ago" if log.last_growth_s is not None else ""
         count = f", {log.lines:,} lines" if log.lines is not None else ""
         amount = f"{log.bytes:,} bytes" if log.bytes is not None else clean(log.note, 80)
-        yield "Log", Text(f"{clean(log.path, 120)}: {amount}{count}{grown}")
+        yield "Log", f"{clean(log.path, 120)}: {amount}{count}{grown}", ""
     last = moment.lines[-lines:] or [log.tail[-1] for log in report.logs if log.tail][:1]
     for number, line in enumerate(last):
-        yield ("Output" if number == 0 else ""), Text(clean(line.strip(), 400))
+        yield ("Output" if number == 0 else ""), clean(line.strip(), 400), ""
     if report.phase and report.phase.next_line and report.verdict != "ready":
-        yield "Next line", Text(clean(report.phase.next_line, 200))
+        yield "Next line", clean(report.phase.next_line, 200), ""
     ports = [
         f"{one.port} {clean(one.state, 40)}" + (f" ({clean(one.health, 40)})" if one.health else "")
         for one in report.ports
     ]
     if ports:
-        yield "Ports", Text(" · ".join(ports[:6]))
+        yield "Ports", " · ".join(ports[:6]), ""
     if moment.note:
-        yield "Watching", Text(clean(moment.note, 200))
+        yield "Watching", clean(moment.note, 200), ""
     for number, event in enumerate(moment.events[-3:]):
-        yield ("Events" if number == 0 else ""), Text(clean(event, 300), style="dim")
+        yield ("Events" if number == 0 else ""), clean(event, 300), "dim"
