@@ -49,7 +49,7 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {to_plain(str(key)): to_plain(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
-        return [to_plain(one) for one in value]
+        return [one if type(one) in _AS_IT_IS else to_plain(one) for one in value]
     if is_dataclass(value):
         _fields(kind)
         return to_plain(value)

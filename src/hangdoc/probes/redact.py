@@ -65,12 +65,21 @@ _SECRET_VARIABLE = re.compile(rf"(?i)(?:^|_)(?:{_HIDDEN_NAME}|token|key|pat)$")
 _LONG = 4096
 
 
+def _called_for(text: str, rules: Sequence[_Rule] = _RULES) -> List[_Rule]:
+    """The rules of which a text has a word."""
+    lower, found = text.lower(), []
+    for rule in rules:
+        for word in rule[0]:  # a quarter of the time of `any` with a generator, for each of a compiler's 200 arguments
+            if word in lower:
+                found.append(rule)
+                break
+    return found
+
+
 def _apply(piece: str, rules: Sequence[_Rule]) -> str:
-    lower = piece.lower()
-    for words, pattern in rules:
-        if any(word in lower for word in words):
-            folded = pattern.startswith(_FOLD)
-            piece = _folded(pattern[len(_FOLD) :], piece) if folded else re.sub(pattern, _MASKED, piece)
+    for _, pattern in rules:
+        folded = pattern.startswith(_FOLD)
+        piece = _folded(pattern[len(_FOLD) :], piece) if folded else re.sub(pattern, _MASKED, piece)
     return piece
 
 
@@ -88,23 +97,24 @@ def _folded(pattern: str, piece: str) -> str:
 
 def mask(text: str) -> str:
     """The text with every token or key in it replaced by `***`."""
-    lower = text.lower()
-    rules = [rule for rule in _RULES if any(word in lower for word in rule[0])]
+    rules = _called_for(text)
     if not rules:
         return text
-    if len(text) <= _LONG or "private key-----" in lower:
+    if len(text) <= _LONG or "private key-----" in text.lower():
         return _apply(text, rules)
-    return "".join([_apply(line, rules) for line in text.splitlines(keepends=True)])
+    return "".join([_apply(line, _called_for(line, rules)) for line in text.splitlines(keepends=True)])
 
 
 def mask_arguments(arguments: Iterable[str]) -> Tuple[str, ...]:
     """Arguments of a command with the values of secret options masked: all words up to the next option."""
+    given = tuple(arguments)
+    clean = not _called_for("\0".join(given))
     masked: List[str] = []
     hiding = False
-    for one in arguments:
+    for one in given:
         if one.startswith("-"):
             hiding = bool(_SECRET_OPTION.match(one))
-        masked.append(HIDDEN if hiding and not one.startswith("-") else mask(one))
+        masked.append(HIDDEN if hiding and not one.startswith("-") else one if clean else mask(one))
     return tuple(masked)
 
 
