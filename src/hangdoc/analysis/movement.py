@@ -50,13 +50,18 @@ def progress_at(track: Track, news: float | None) -> float | None:
 
 
 def of_helpers(helpers: Sequence[Track], now: float) -> Movement | None:
-    """What moved in processes that a member runs; None when nothing did. CPU time alone counts of compilers only: one unit
-    takes minutes of it, with the same memory, and there are no stacks to tell work from a loop."""
+    """What moved in processes that a member runs; None when nothing did."""
     since = now - floors.STILL_S
     seen = [at for track in helpers for at in track.moved.values() if at > since]
-    if any(one.member.role == "compiler" and (one.cpu_rate(since) or 0) > floors.COMPILER for one in helpers):
+    if any(compiles(one, since) for one in helpers):
         seen.append(now)
     return Movement(True, ("helpers",), now - max(seen)) if seen else None
+
+
+def compiles(track: Track, since: float) -> bool:
+    """Whether it is a compiler that has been at work since then. Of compilers alone CPU time counts by itself: one unit takes
+    minutes of it, with the same memory, and there are no stacks to tell work from a loop."""
+    return track.member.role == "compiler" and (track.cpu_rate(since) or 0) > floors.COMPILER
 
 
 def mostly_idle(track: Track, profile: Profile, tid: int | None, since: float) -> bool:

@@ -11,6 +11,7 @@ import msgspec
 
 from ..analysis import floors
 from ..analysis.arrivals import Source
+from ..analysis.movement import compiles
 from ..analysis.tracks import Track
 from ..model.words import Phase
 
@@ -30,6 +31,9 @@ CALM_S = 30.0  # threads and stacks of others that are still
 AROUND_S = 60.0  # descriptors and sockets of everybody
 SURROUNDINGS_S = 5.0  # host facts, and the descriptors of who is behind and still
 COUNTED_S = 4.0  # a counter that moved so recently explains a member's CPU time
+# The launch waits for so long for who is still before its stack is asked while another one is seen to move, as where
+# one rank compiles and the others wait; half of what must pass without a move before anybody is a suspect.
+PATIENCE_S = 8.0
 NEARLY = 0.5  # share of the judge's floor from which on the CPU time of who is behind is looked into
 IDLE_CPU = 0.1  # CPU seconds per second below which a member may have come to a stop; the judge's floor is lower
 LATE: frozenset[Phase] = frozenset({"graph-capture", "frontend-init", "http-listen", "warmup", "ready"})
@@ -141,8 +145,12 @@ class Cadence(msgspec.Struct):
         counted = {pid for pid in alive if now - _counted(tracks[pid]) <= COUNTED_S}
         self._await(now, behind, {pid: _counted(tracks[pid]) for pid in alive})
         told = behind in counted if behind is not None else bool(counted)  # that the launch goes on, by counters alone
+        moving = counted | {pid for pid, one in tracks.items() if compiles(one, now - COUNTED_S)}
+        moving = moving if grown is not None else set()
+        patience = PATIENCE_S if moving - {behind} else COUNTED_S
+        awaited = behind if behind is not None and self._waited(behind, now) > patience else None
         fetching = files == "download" or (files == "compiler" and not told)
-        probes = ["processes", *self._around(now, behind, pending, near=near)]
+        probes = ["processes", *self._around(now, awaited, pending, near=near)]
         if self._logs_due(now, tracks, grown):
             probes.append("logs")
         if not self._environ and tracks:
@@ -166,12 +174,13 @@ class Cadence(msgspec.Struct):
                 self._calm_at = now
                 looked |= calm
                 decoded |= calm
-        moving = counted if grown is not None else set()
         due = [
             pid
             for pid in alive
             if self.stacks
-            and self._stacks_due(now, tracks[pid], behind=pid == behind, others_move=bool(moving - {pid}))
+            and self._stacks_due(
+                now, tracks[pid], behind=pid == behind, awaited=pid == awaited, others_move=bool(moving - {pid})
+            )
         ]
         due.sort(key=lambda pid: (pid != behind, pid not in pending, self._stacks_at.get(pid, float("-inf")), pid))
         stacks = set(due[:STACKS_AT_ONCE])
@@ -197,13 +206,13 @@ class Cadence(msgspec.Struct):
         self._logs_at, self._written = now, written
         return True
 
-    def _around(self, now: float, behind: int | None, pending: Collection[int], *, near: bool) -> list[str]:
+    def _around(self, now: float, awaited: int | None, pending: Collection[int], *, near: bool) -> list[str]:
         probes = []
         if now - self._health_at >= (HEALTH_S if near else EARLY_HEALTH_S):
             self._health_at = now
             probes.append("health")
-        still = behind is not None and min(now - self.still.get(behind, now), self._waited(behind, now)) > COUNTED_S
-        stuck = behind if still else min(pending, default=None)
+        still = awaited is not None and now - self.still.get(awaited, now) > COUNTED_S
+        stuck = awaited if still else min(pending, default=None)
         if now - self._around_at >= AROUND_S or (stuck is not None and stuck != self._stuck):
             self._around_at = self._host_at = now
             self._stuck = stuck
@@ -226,14 +235,13 @@ class Cadence(msgspec.Struct):
         to say how far it has come."""
         return now - self._awaited.get(pid, now)
 
-    def _stacks_due(self, now: float, track: Track, *, behind: bool, others_move: bool) -> bool:
+    def _stacks_due(self, now: float, track: Track, *, behind: bool, awaited: bool, others_move: bool) -> bool:
         pid = track.member.pid
         last, since = self._stacks_at.get(pid, float("-inf")), self.still.get(pid)
         quiet = now - _counted(track) > COUNTED_S
         if now - last < STACKS_S - TICK_S / 2:
             return False  # one that stops and goes on all the time is no reason for one at each stop
         rests = since is not None and now - since >= REST * TICK_S
-        awaited = behind and self._waited(pid, now) > COUNTED_S
         if since is not None and rests and last < since and (awaited or not others_move):
             return True  # what was seen of it is from before it came to a stop
         if others_move:  # the launch goes on, whatever this one does; once all are quiet there is time for three looks
