@@ -16,6 +16,9 @@ from ..report.safe import clean
 from . import screen
 
 _STATUS_S = 30.0  # a plain watch says that it still looks so often
+_CALM_S = (
+    1.5  # a screen on which only times and loads change is drawn again after so long, which is at every second tick
+)
 _LINES = 40
 _LINE = 2000
 
@@ -96,7 +99,8 @@ class Plain:
 
 
 class Live:
-    """A screen that is drawn again at each tick, in the size that the terminal has then."""
+    """A screen that is drawn again at each tick in which something happens, or all is not well, else at every second one; in the
+    size that the terminal has then."""
 
     def __init__(self, *, note: str | None = None, verbose: bool = False) -> None:
         from rich.console import Console  # rich and all that draws cost 0.1 s, which `--json` need not pay
@@ -108,16 +112,21 @@ class Live:
         self._note = note
         self._verbose = verbose
         self._newest: deque[str] = deque(maxlen=_LINES)
+        self._next = float("-inf")
 
     def events(self, events: list[Event], moment: Callable[[], Moment]) -> None:
         """Draw the screen."""
         if self._live is None:
             Plain().events(events, moment)
             return
+        drawn = time.monotonic()
+        if not events and drawn < self._next:
+            return
         from ..report import live
 
         width, height = self._console.size
         now = replace(moment(), lines=list(self._newest), note=self._note)
+        self._next = drawn + (_CALM_S if now.report.verdict == "progressing" else 0.0)
         self._live.update(live.screen(now, width=width, height=height), refresh=True)
 
     def lines(self, lines: list[str]) -> None:
@@ -125,6 +134,8 @@ class Live:
         if self._live is None:
             Plain().lines(lines)
         self._newest.extend(lines)
+        if lines:
+            self._next = float("-inf")
 
     def report(self, report: Report) -> None:
         """Show the report in place of the screen."""
