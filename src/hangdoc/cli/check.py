@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
+from itertools import count
+from typing import TypeVar
 
 import typer
 from rich.console import Console
@@ -11,8 +14,9 @@ from rich.text import Text
 
 from ..analysis.advice import fix_of
 from ..hosts.tool import find_pyspy
+from ..model.ask import Ask
 from ..model.places import own
-from ..model.sample import Sample
+from ..model.sample import HostFacts, Sample, Unseen
 from ..report.safe import clean
 from ..session import target
 from ..session.look import Look, Options
@@ -21,33 +25,33 @@ from .here import Reaching, channel_to
 from .reaching import reaches
 from .targets import live, pid_of
 
+Fact = TypeVar("Fact")
+OF_HOSTS = ("scan", "host", "machine")  # what hosts tell before a launch runs on them
+
 
 @reaches
 def command(
     reaching: Reaching,
     words: list[str] = typer.Argument(None, metavar="[TARGET]...", help="Hosts, a process of the launch."),
 ) -> int:
-    """Look at a launch with every probe and say what each could see. Nothing is judged and nothing is paused."""
+    """Look at a launch with every probe, or at hosts on which none runs yet, and say what could be seen. Nothing is judged and
+    nothing is paused."""
     targets = live(words or [])
     with channel_to(targets, reaching) as channel:
         first = target.scan(channel)
-        launch = target.choose(channel, first, pid_of(channel, targets))
-        look = Look(channel, launch, first, Options())
+        named = pid_of(channel, targets)
+        if named is None and not target.find(first):
+            return _show_hosts(channel.ask(Ask(1, OF_HOSTS, deadline_s=10.0)))
+        look = Look(channel, target.choose(channel, first, named), first, Options())
         look.tick(stacks=False, budget_s=5.0)
         look.tick(stacks=True, budget_s=5.0)
-        _show(look, first)
-        return exits.UNDECIDED if look.diagnosis.history.unseen else exits.OK
+        return _show_launch(look, first)
 
 
-def _show(look: Look, first: Sample) -> None:
-    sink = io.StringIO()
-    console = Console(
-        file=sink, force_terminal=screen.colour(), width=screen.width(), highlight=False, markup=False, emoji=False
-    )
+def _show_launch(look: Look, first: Sample) -> int:
     history = look.diagnosis.history
-    facts = history.facts
     tracks = history.tracks.values()
-    seen = {
+    seen: dict[str, object] = {
         "processes": len(first.processes),
         "members of the launch": len(tracks),
         "threads": sum(len(one.process.threads or {}) for one in tracks),
@@ -62,19 +66,55 @@ def _show(look: Look, first: Sample) -> None:
         "network interfaces": sum(len(one.interfaces or ()) for one in history.networks),
         "GPUs on the bus": len(history.machine.gpus or ()) if history.machine else 0,
     }
-    table = Table(box=None, pad_edge=False, show_header=False)
-    for name, count in seen.items():
-        table.add_row(Text(name), Text(str(count)))
-    table.add_row(Text("py-spy"), Text(find_pyspy() or "none"))
-    if facts is not None:
-        table.add_row(
-            Text("user"),
-            Text(f"uid {facts.uid}" + (f", Yama ptrace_scope {facts.yama}" if facts.yama is not None else "")),
-        )
-    console.print(table)
-    for one in history.unseen.values():
+    rows = {**seen, "py-spy": find_pyspy() or "none", **(_rights(history.facts) if history.facts is not None else {})}
+    return _show([rows], list(history.unseen.values()), several=len(history.places) > 1)
+
+
+def _show_hosts(sample: Sample) -> int:
+    """What can be seen of hosts on which no launch is seen, so before one is started."""
+    facts = _by_place(sample.host_facts, sample.further_facts)
+    machines = _by_place(sample.machine, sample.further_machines)
+    screen.write("no vLLM or SGLang launch runs here that this user can see; of what one needs, this can be seen:\n")
+    tables, hidden = [], list(sample.unseen)
+    for place, one in sorted(facts.items()):
+        host = sample.places[place].host if place < len(sample.places) else ""
+        gpus = len(machines[place].gpus or ()) if place in machines else 0
+        name = {"host": clean(host, 100)} if host else {}
+        about = f"Linux {clean(one.kernel, 60)}, Python {clean(one.python, 20)}"
+        tables.append({**name, "system": about, "GPUs on the bus": gpus, **_rights(one)})
+        if one.uid and one.yama:
+            detail = f"Yama ptrace_scope {one.yama}: system calls, locks and stacks of processes that it did not start itself"
+            hidden.append(Unseen("threads", "denied", detail, host=host))
+    here: dict[str, object] = {"processes": len(sample.processes), "py-spy": find_pyspy() or "none"}
+    tables = [{**tables[0], **here}] if len(tables) == 1 else [*tables, here]
+    return _show(tables, hidden, several=len(sample.places) > 1)
+
+
+def _by_place(first: Fact | None, further: Mapping[int, Fact]) -> dict[int, Fact]:
+    """What is known of each host by its place; `first` is that of the first one that answered."""
+    known = {} if first is None else {next(place for place in count() if place not in further): first}
+    return {**known, **further}
+
+
+def _rights(facts: HostFacts) -> dict[str, object]:
+    return {"user": f"uid {facts.uid}" + (f", Yama ptrace_scope {facts.yama}" if facts.yama is not None else "")}
+
+
+def _show(tables: list[dict[str, object]], unseen: list[Unseen], *, several: bool) -> int:
+    """Tables, then what was not seen and how to see it. The exit status. `several`: there are several hosts to name."""
+    sink = io.StringIO()
+    console = Console(
+        file=sink, force_terminal=screen.colour(), width=screen.width(), highlight=False, markup=False, emoji=False
+    )
+    for rows in tables:
+        table = Table(box=None, pad_edge=False, show_header=False)
+        for name, value in rows.items():
+            table.add_row(Text(name), Text(str(value)))
+        console.print(table)
+    for one in unseen:
         who = f"process {own(one.pid)}: " if one.pid is not None else ""
-        who = f"{one.host}: {who}" if one.host and len(history.places) > 1 else who
+        who = f"{one.host}: {who}" if one.host and several else who
         console.print(Text(f"not seen: {one.probe} ({one.reason}): {who}{clean(one.detail, 200)}"))
         console.print(Text(f"          {fix_of(one)}", style="dim"))
     screen.write(sink.getvalue())
+    return exits.UNDECIDED if unseen else exits.OK

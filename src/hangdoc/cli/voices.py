@@ -16,9 +16,8 @@ from ..report.safe import clean
 from . import screen
 
 _STATUS_S = 30.0  # a plain watch says that it still looks so often
-_CALM_S = (
-    1.5  # a screen on which only times and loads change is drawn again after so long, which is at every second tick
-)
+# A screen on which only times and loads change is drawn at every third tick, as often as top(1) draws its own.
+_CALM_S = 2.5
 _LINES = 40
 _LINE = 2000
 
@@ -99,7 +98,7 @@ class Plain:
 
 
 class Live:
-    """A screen that is drawn again at each tick in which something happens, or all is not well, else at every second one; in the
+    """A screen that is drawn again at each tick in which something happens, or all is not well, else at every third one; in the
     size that the terminal has then."""
 
     def __init__(self, *, note: str | None = None, verbose: bool = False) -> None:
