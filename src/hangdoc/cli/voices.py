@@ -98,8 +98,8 @@ class Plain:
 
 
 class Live:
-    """A screen that is drawn again at each tick in which something happens, or all is not well, else at every third one; in the
-    size that the terminal has then."""
+    """A screen that is drawn again at each tick in which the start goes on to something else, or all is not well, else at every
+    third one; in the size that the terminal has then."""
 
     def __init__(self, *, note: str | None = None, verbose: bool = False) -> None:
         from rich.console import Console  # rich and all that draws cost 0.1 s, which `--json` need not pay
@@ -119,7 +119,9 @@ class Live:
             Plain().events(events, moment)
             return
         drawn = time.monotonic()
-        if not events and drawn < self._next:
+        if drawn < self._next and all(
+            one.event == "member" for one in events
+        ):  # the list of events tells of them later
             return
         from ..report import live
 

@@ -8,6 +8,7 @@ from hangdoc.model.watching import Event, Moment
 from hangdoc.model.words import Verdict
 
 HAPPENED = Event("phase", 0.0, "phase import", {"phase": "import"})
+CAME = Event("member", 0.0, "worker TP0 appeared", {"change": "appeared"})
 
 
 def drawn(verdict: Verdict, *ticks: list[Event] | str) -> int:
@@ -30,11 +31,11 @@ def drawn(verdict: Verdict, *ticks: list[Event] | str) -> int:
 
 
 def test_while_all_is_well_a_tick_in_which_nothing_happens_is_not_drawn() -> None:
-    assert drawn("progressing", [], [], []) == 1
+    assert drawn("progressing", [], [], [CAME]) == 1
 
 
 def test_what_happens_and_lines_of_the_output_are_drawn_at_once() -> None:
-    assert drawn("progressing", [], [HAPPENED], [], "a line", []) == 3
+    assert drawn("progressing", [], [CAME, HAPPENED], [], "a line", []) == 3
 
 
 def test_who_may_be_stuck_is_drawn_at_each_tick() -> None:
