@@ -119,10 +119,8 @@ class Live:
             Plain().events(events, moment)
             return
         drawn = time.monotonic()
-        if drawn < self._next and all(
-            one.event == "member" for one in events
-        ):  # the list of events tells of them later
-            return
+        if drawn < self._next and all(one.event == "member" for one in events):
+            return  # the list of events tells of them in the next picture
         from ..report import live
 
         width, height = self._console.size

@@ -32,7 +32,7 @@ AROUND_S = 60.0  # descriptors and sockets of everybody
 SURROUNDINGS_S = 5.0  # host facts, and the descriptors of who is behind and still
 COUNTED_S = 4.0  # a counter that moved so recently explains a member's CPU time
 # The launch waits for so long for who is still before its stack is asked while another one is seen to move, as where
-# one rank compiles and the others wait; half of what must pass without a move before anybody is a suspect.
+# one rank compiles and the others wait. A suspect must not have moved for longer (floors.STILL_S).
 PATIENCE_S = 8.0
 NEARLY = 0.5  # share of the judge's floor from which on the CPU time of who is behind is looked into
 IDLE_CPU = 0.1  # CPU seconds per second below which a member may have come to a stop; the judge's floor is lower

@@ -12,6 +12,7 @@ from hangdoc.analysis.arrivals import Source
 from hangdoc.analysis.tracks import ThreadTrack, Tick, Track
 from hangdoc.model.launch import Member
 from hangdoc.model.sample import Process
+from hangdoc.model.words import Role
 from hangdoc.session.cadence import (
     CALM_S,
     COUNTED_S,
@@ -193,6 +194,19 @@ def test_while_others_move_the_stack_of_who_rests_can_wait_unless_it_is_behind()
 
     assert COUNTED_S < first(behind=A) <= PATIENCE_S + 1
     assert first(behind=B) >= CALM_S
+
+
+def test_while_a_compiler_works_the_stack_of_who_is_behind_can_wait() -> None:
+    def first(role: Role) -> int:
+        hand, other = Hand(), 3
+        hand.cpu[other], hand.switches[other] = 0.0, 0
+        hand.tracks[other] = Track(Member(other, 0.0, role), Process(other, 0, 0.0, "S", "x"), 0.0, 0.0)
+        for _ in range(10):
+            hand.second(counted=(A, B), grown=0.0)
+        return next(second for second in range(40) if A in hand.second(busy=(other,), behind=A, grown=0.0).stack_pids)
+
+    assert first("helper") <= COUNTED_S + 2
+    assert PATIENCE_S - 1 <= first("compiler") < floors.STILL_S
 
 
 def test_who_is_behind_for_a_moment_only_is_asked_for_no_stack_and_nothing_around_it_is_looked_at() -> None:
