@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import TypeVar
 
@@ -15,7 +15,7 @@ from rich.text import Text
 from ..analysis.advice import fix_of
 from ..hosts.tool import find_pyspy
 from ..model.ask import Ask
-from ..model.places import own
+from ..model.places import HostPlace, own
 from ..model.sample import HostFacts, Sample, Unseen
 from ..report.safe import clean
 from ..session import target
@@ -72,8 +72,8 @@ def _show_launch(look: Look, first: Sample) -> int:
 
 def _show_hosts(sample: Sample) -> int:
     """What can be seen of hosts on which no launch is seen, so before one is started."""
-    facts = _by_place(sample.host_facts, sample.further_facts)
-    machines = _by_place(sample.machine, sample.further_machines)
+    facts = _by_place(sample.host_facts, sample.further_facts, sample.places)
+    machines = _by_place(sample.machine, sample.further_machines, sample.places)
     screen.write("no vLLM or SGLang launch runs here that this user can see; of what one needs, this can be seen:\n")
     tables, hidden = [], list(sample.unseen)
     for place, one in sorted(facts.items()):
@@ -90,9 +90,10 @@ def _show_hosts(sample: Sample) -> int:
     return _show(tables, hidden, several=len(sample.places) > 1)
 
 
-def _by_place(first: Fact | None, further: Mapping[int, Fact]) -> dict[int, Fact]:
+def _by_place(first: Fact | None, further: Mapping[int, Fact], places: Sequence[HostPlace]) -> dict[int, Fact]:
     """What is known of each host by its place; `first` is that of the first one that answered."""
-    known = {} if first is None else {next(place for place in count() if place not in further): first}
+    lost = {place for place, one in enumerate(places) if one.lost is not None}
+    known = {} if first is None else {next(place for place in count() if place not in {*further, *lost}): first}
     return {**known, **further}
 
 
