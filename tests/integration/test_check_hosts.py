@@ -66,7 +66,7 @@ def test_each_host_has_its_table_and_a_lost_one_its_reason(capsys: pytest.Captur
 def test_where_the_first_host_is_lost_the_others_keep_their_names(capsys: pytest.CaptureFixture[str]) -> None:
     places = (HostPlace("gpu01", lost="timed-out"), HostPlace("gpu02"), HostPlace("gpu03"))
     facts = HostFacts(uid=0, kernel="6.1")
-    sample = Sample(host="gpu02", at=0.0, mono=0.0, boot=0.0, probes=(), host_facts=facts, places=places)
-    check._show_hosts(replace(sample, further_facts={2: facts}))
+    sample = Sample(host="gpu01", at=0.0, mono=0.0, boot=0.0, probes=(), places=places)
+    check._show_hosts(replace(sample, further_facts={1: facts, 2: facts}))
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[1] for line in lines if line.startswith("host ")] == ["gpu02", "gpu03"]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
+from ..model.places import place_of
 from ..model.report import ProgressRow
 from ..model.words import ProgressClass
 from . import floors
@@ -131,7 +132,8 @@ def _limit(view: View, track: Track | None) -> str:
         return "one CPU core"
     seconds = ticks[-1].at - ticks[0].at
     read = (ticks[-1].read_bytes or 0) - (ticks[0].read_bytes or 0)
-    pressure = view.history.facts.psi.get("io.some.avg10", 0.0) if view.history.facts else 0.0
+    facts = view.history.facts_of(track.member.pid)
+    pressure = facts.psi.get("io.some.avg10", 0.0) if facts else 0.0
     states = {track.process.state, *(one.state for one in (track.process.threads or {}).values())}
     waits = "D" in states or pressure >= _PRESSURE
     if cpu < _BUSY and waits and read >= _STORAGE * seconds:
@@ -140,7 +142,8 @@ def _limit(view: View, track: Track | None) -> str:
 
 
 def _throttled(view: View, track: Track) -> bool:
-    now, then, name = view.history.facts, view.history.first_facts, track.process.cgroup
+    place, name = place_of(track.member.pid), track.process.cgroup
+    now, then = view.history.facts.get(place), view.history.first_facts.get(place)
     if now is None or then is None or name is None or name not in now.cgroups or name not in then.cgroups:
         return False
     spent, before = now.cgroups[name].throttled_s, then.cgroups[name].throttled_s
@@ -180,7 +183,8 @@ def _compilers(view: View) -> Iterator[ProgressRow]:
         one.member.role == "compiler" and one.gone is None and (one.cpu_rate(start) or 0) > floors.CPU
         for one in view.history.tracks.values()
     )
-    cpus = view.history.facts.cpus if view.history.facts else None
+    facts = view.history.root_facts
+    cpus = facts.cpus if facts else None
     busy = f" on {cpus} CPUs" if cpus else ""
     limit = "one compiler at a time" if running == 1 and (cpus or 1) > 1 else ""
     words = f"at least {compiled.seen} compilers seen, {running} at work{busy}"

@@ -62,7 +62,7 @@ def configuration(history: History, launch: Launch, version: str | None, book: L
 
 
 def _hardware(history: History, args: Mapping[str, str]) -> Hardware:
-    facts = history.facts
+    facts = history.root_facts
     devices = {
         fd.target.partition(" ")[0]
         for track in history.tracks.values()

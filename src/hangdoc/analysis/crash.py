@@ -79,13 +79,12 @@ def first_to_end(view: View, dead: Sequence[Picture]) -> list[Picture]:
 
 def oom(view: View) -> list[str]:
     """What speaks for a process killed for want of memory: the kernel's log, and the counters of the members' cgroups."""
-    facts, first = view.history.facts, view.history.first_facts
-    if facts is None:
-        return []
-    pids = set(view.history.tracks)
-    found = [f"kernel log: {line.text}" for line in facts.kernel_log if line.kind == "oom" and line.pid in pids]
-    for name, cgroup in facts.cgroups.items():
-        before = first.cgroups.get(name) if first is not None else None
+    facts, pids = view.history.facts, set(view.history.tracks)
+    told = [line for one in facts.values() for line in one.kernel_log if line.kind == "oom" and line.pid in pids]
+    found = [f"kernel log: {line.text}" for line in told]
+    groups = [(place, name, cgroup) for place, one in facts.items() for name, cgroup in one.cgroups.items()]
+    for place, name, cgroup in groups:
+        before = view.history.first_facts[place].cgroups.get(name)
         if before is None or cgroup.oom_kills is None or before.oom_kills is None:
             continue
         more = cgroup.oom_kills - before.oom_kills

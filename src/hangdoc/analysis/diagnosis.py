@@ -243,7 +243,8 @@ class Diagnosis:
         if launch is None or self._logbook is None:
             return None
         profile = self._profiles[launch.engine]
-        arch = self.history.facts.arch if self.history.facts else ""
+        facts = self.history.root_facts
+        arch = (facts.arch if facts else "") or "x86_64"
         return View(
-            self.history, self._logbook, profile, launch, self.order(), arch or "x86_64", self.beside, self.unmatched, self._loads
+            self.history, self._logbook, profile, launch, self.order(), arch, self.beside, self.unmatched, self._loads
         )  # fmt: skip

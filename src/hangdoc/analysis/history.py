@@ -43,15 +43,15 @@ class History:
         self.samples = 0
         self.first: Sample | None = None
         self.last: Sample | None = None
-        self.facts: HostFacts | None = None
-        self.first_facts: HostFacts | None = None
+        self.facts: dict[int, HostFacts] = {}  # of each host by its place, as last told
+        self.first_facts: dict[int, HostFacts] = {}  # the same as first told
         self.sockets: list[Socket] = []
         self.sockets_read = False  # a network without any socket is no network that was not read
         self.file_locks: list[FileLock] = []
         self.rings: list[Ring] = []
         self.storage = Storage()  # each part as last seen
         self.networks: list[Network] = []
-        self.machine: Machine | None = None
+        self.machines: dict[int, Machine] = {}  # what each host is made of, by its place
         self.unseen: dict[tuple[object, ...], Unseen] = {}
         self.health: dict[int, tuple[float, int | None, str]] = {}  # port -> instant, status, detail
         self.health_silent_since: dict[int, float] = {}
@@ -65,8 +65,15 @@ class History:
         self._below: dict[int, list[Track]] | None = None  # helpers by their parent, since the last sample
         self.places: tuple[HostPlace, ...] = ()  # hosts, where there are several
         self.lost_since: dict[int, float] = {}  # place -> when it was first missed
-        self.further_facts: dict[int, HostFacts] = {}  # place -> facts of a host beyond `facts`
-        self.further_machines: dict[int, Machine] = {}  # the same beyond `machine`
+
+    def facts_of(self, pid: int) -> HostFacts | None:
+        """Facts of the host that a process runs on."""
+        return self.facts.get(place_of(pid))
+
+    @property
+    def root_facts(self) -> HostFacts | None:
+        """Facts of the host that the root runs on; while it has told none, of the first one that has."""
+        return self.facts.get(place_of(self.launch.root) if self.launch else 0) or next(iter(self.facts.values()), None)
 
     def host_of(self, pid: int) -> str:
         """The host that a process of the launch runs on."""
@@ -130,9 +137,9 @@ class History:
             self.storage = replace(self.storage, **{k: v for k, v in vars(sample.storage).items() if v is not None})
             arrivals.mark(self.tracks, self.storage, sample)
         self.networks = sample.networks or self.networks
-        self.machine = sample.machine or self.machine
-        self.facts = sample.host_facts or self.facts
-        self.first_facts = self.first_facts or self.facts
+        self.machines.update(sample.machines_by_place)
+        self.facts.update(sample.facts_by_place)
+        self.first_facts = {**self.facts, **self.first_facts}
         self._note(sample)
         self._answers(sample)
         self.last = sample
@@ -154,8 +161,6 @@ class History:
             self.places = sample.places
         lost = {place for place, one in enumerate(sample.places) if one.lost is not None}
         self.lost_since = {place: self.lost_since.get(place, sample.mono) for place in lost}
-        self.further_facts.update(sample.further_facts)
-        self.further_machines.update(sample.further_machines)
         for key in [key for key in self.unseen if key[0] == REACH]:
             del self.unseen[key]  # a host that came back is seen again
         return {place for place, one in enumerate(sample.places) if one.silent}

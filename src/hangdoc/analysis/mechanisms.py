@@ -48,7 +48,8 @@ def halted(view: View, track: Track, base: Picture) -> Picture | None:
     if process.state == "T":
         return replace(base, mechanism="stopped", detail="every thread of it is stopped by a signal (state T)", moving=False,
                        definite=True, since_s=since)  # fmt: skip
-    cgroup = view.history.facts.cgroups.get(process.cgroup) if view.history.facts and process.cgroup else None
+    facts = view.history.facts_of(process.pid)
+    cgroup = facts.cgroups.get(process.cgroup) if facts and process.cgroup else None
     if cgroup is not None and cgroup.frozen:
         return replace(base, mechanism="frozen", detail=f"its cgroup {process.cgroup} is frozen", moving=False,
                        definite=True, object=process.cgroup, since_s=since)  # fmt: skip

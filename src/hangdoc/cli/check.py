@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
-from itertools import count
-from typing import TypeVar
 
 import typer
 from rich.console import Console
@@ -15,7 +12,7 @@ from rich.text import Text
 from ..analysis.advice import fix_of
 from ..hosts.tool import find_pyspy
 from ..model.ask import Ask
-from ..model.places import HostPlace, own
+from ..model.places import own
 from ..model.sample import HostFacts, Sample, Unseen
 from ..report.safe import clean
 from ..session import target
@@ -25,7 +22,6 @@ from .here import Reaching, channel_to
 from .reaching import reaches
 from .targets import live, pid_of
 
-Fact = TypeVar("Fact")
 OF_HOSTS = ("scan", "host", "machine")  # what hosts tell before a launch runs on them
 
 
@@ -64,19 +60,19 @@ def _show_launch(look: Look, first: Sample) -> int:
         "folders that it depends on": len(history.storage.places or ()),
         "lock files in its caches": len(history.storage.lock_files or ()),
         "network interfaces": sum(len(one.interfaces or ()) for one in history.networks),
-        "GPUs on the bus": len(history.machine.gpus or ()) if history.machine else 0,
+        "GPUs on the bus": sum(len(one.gpus or ()) for one in history.machines.values()),
     }
-    rows = {**seen, "py-spy": find_pyspy() or "none", **(_rights(history.facts) if history.facts is not None else {})}
+    rights = _rights(history.root_facts) if history.root_facts is not None else {}
+    rows = {**seen, "py-spy": find_pyspy() or "none", **rights}
     return _show([rows], list(history.unseen.values()), several=len(history.places) > 1)
 
 
 def _show_hosts(sample: Sample) -> int:
     """What can be seen of hosts on which no launch is seen, so before one is started."""
-    facts = _by_place(sample.host_facts, sample.further_facts, sample.places)
-    machines = _by_place(sample.machine, sample.further_machines, sample.places)
+    machines = sample.machines_by_place
     screen.write("no vLLM or SGLang launch runs here that this user can see; of what one needs, this can be seen:\n")
     tables, hidden = [], list(sample.unseen)
-    for place, one in sorted(facts.items()):
+    for place, one in sorted(sample.facts_by_place.items()):
         host = sample.places[place].host if place < len(sample.places) else ""
         gpus = len(machines[place].gpus or ()) if place in machines else 0
         name = {"host": clean(host, 100)} if host else {}
@@ -88,13 +84,6 @@ def _show_hosts(sample: Sample) -> int:
     here: dict[str, object] = {"processes": len(sample.processes), "py-spy": find_pyspy() or "none"}
     tables = [{**tables[0], **here}] if len(tables) == 1 else [*tables, here]
     return _show(tables, hidden, several=len(sample.places) > 1)
-
-
-def _by_place(first: Fact | None, further: Mapping[int, Fact], places: Sequence[HostPlace]) -> dict[int, Fact]:
-    """What is known of each host by its place; `first` is that of the first one that answered."""
-    lost = {place for place, one in enumerate(places) if one.lost is not None}
-    known = {} if first is None else {next(place for place in count() if place not in {*further, *lost}): first}
-    return {**known, **further}
 
 
 def _rights(facts: HostFacts) -> dict[str, object]:

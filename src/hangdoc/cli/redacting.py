@@ -54,6 +54,6 @@ class RedactedCase:
 
 def hosts_in(sample: Sample) -> set[str]:
     """Every host that a sample names."""
-    facts = [one for one in (sample.host_facts, *sample.further_facts.values()) if one is not None]
+    facts = sample.facts_by_place.values()
     told = {one.env["HOSTNAME"] for one in sample.processes.values() if one.env and one.env.get("HOSTNAME")}
     return {sample.host, *(one.host for one in sample.places), *(one.name for one in facts), *told} - {""}

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..model import sample as s
-from ..model.frozen import replace
 from ..model.places import REACH, HostPlace
 from .channel import Lost
 from .move import Shift, shifted
@@ -23,13 +22,12 @@ def union(
 ) -> s.Sample:
     """One sample of all hosts. `samples` and `shifts` by place; `now`: the clocks of the union at this instant.
 
-    Of facts about the host, `host_facts` keeps those of the first host that answered, with the cgroups, mounts and kernel
-    lines of all; `further_facts` has the others', and so it is with `machine` and `further_machines`.
+    `host_facts` and `machine` are those of place 0, None where it did not tell; `further_facts` and `further_machines` have
+    the others'.
     """
     moved = {place: shifted(one, place, places, shifts[place]) for place, one in sorted(samples.items())}
     parts = list(moved.values())
     facts = {place: one.host_facts for place, one in moved.items() if one.host_facts is not None}
-    first = min(facts, default=None)
     machines = {place: one.machine for place, one in moved.items() if one.machine is not None}
     return s.Sample(
         host=places[0].host,
@@ -41,8 +39,8 @@ def union(
         sockets=[row for one in parts for row in one.sockets],
         logs=[log for one in parts for log in one.logs],
         health=[answer for one in parts for answer in one.health],
-        host_facts=_joined(list(facts.values())) if facts else None,
-        further_facts={place: one for place, one in facts.items() if place != first},
+        host_facts=facts.pop(0, None),
+        further_facts=facts,
         locks=[line for one in parts for line in one.locks],
         file_locks=[lock for one in parts for lock in one.file_locks],
         rings=[ring for one in parts for ring in one.rings],
@@ -52,7 +50,7 @@ def union(
         + [s.Unseen(REACH, one.lost, one.detail, host=one.host) for one in places if one.lost is not None],
         cost=_cost([one.cost for one in parts]),
         storage=_stored([one.storage for one in parts if one.storage is not None]),
-        machine=machines.pop(min(machines)) if machines else None,
+        machine=machines.pop(0, None),
         further_machines=machines,
         networks=[row for one in parts for row in one.networks or ()] or None,
         places=tuple(places),
@@ -86,16 +84,6 @@ def in_step(hosts: Sequence[str], runs: Sequence[Iterable[s.Sample]]) -> Iterato
 def lost_place(lost: Lost) -> HostPlace:
     """The place of a host that could not be reached."""
     return HostPlace(lost.host, lost.reason, lost.detail)
-
-
-def _joined(facts: Sequence[s.HostFacts]) -> s.HostFacts:
-    return replace(
-        facts[0],
-        cgroups={name: group for one in facts for name, group in one.cgroups.items()},
-        dead_mounts=tuple(point for one in facts for point in one.dead_mounts),
-        slow_mounts={point: kind for one in facts for point, kind in one.slow_mounts.items()},
-        kernel_log=tuple(line for one in facts for line in one.kernel_log),
-    )
 
 
 def _stored(parts: Sequence[s.Storage]) -> s.Storage | None:

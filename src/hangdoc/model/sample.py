@@ -296,5 +296,15 @@ class Sample:
     cost: Cost = field(default_factory=Cost)
     # Only of a union of several hosts, see `places`; ids and clocks above are then those of the union.
     places: Tuple[HostPlace, ...] = ()
-    further_facts: Dict[int, HostFacts] = field(default_factory=dict)  # place -> facts of a host beyond `host_facts`
+    further_facts: Dict[int, HostFacts] = field(default_factory=dict)  # by place; `host_facts` is of place 0
     further_machines: Dict[int, Machine] = field(default_factory=dict)  # the same beyond `machine`
+
+    @property
+    def facts_by_place(self) -> Dict[int, HostFacts]:
+        """Facts of each host that told any, by its place."""
+        return self.further_facts if self.host_facts is None else {0: self.host_facts, **self.further_facts}
+
+    @property
+    def machines_by_place(self) -> Dict[int, Machine]:
+        """What each host is made of, by its place."""
+        return self.further_machines if self.machine is None else {0: self.machine, **self.further_machines}

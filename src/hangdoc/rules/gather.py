@@ -12,8 +12,7 @@ from ..analysis.advice import fix_of
 from ..analysis.judge import Judgement
 from ..analysis.links import Edge
 from ..analysis.view import Picture, View
-from ..model.places import place_of
-from ..model.sample import HostFacts, Process, Socket
+from ..model.sample import Process, Socket
 from .fact import PROBES
 from .values import Missing, Seen, Value
 
@@ -35,11 +34,14 @@ class Looked(msgspec.Struct, frozen=True, dict=True):
     edges: Sequence[Edge]
     judgement: Judgement
 
-    def missing(self, probe: str, pid: int | None = None, reason: str = "") -> Missing:
-        """Why a fact of this probe has no value, as far as that is known, and what to do about it."""
+    def missing(self, probe: str, pid: int | None = None, reason: str = "", host: str = "") -> Missing:
+        """Why a fact of this probe has no value, as far as that is known, and what to do about it. With `host` (or that of
+        `pid`), what another host did not let be seen is no reason."""
         wanted = _ASKED.get(probe, probe)
-        for one in self.view.history.unseen.values():
-            if one.probe == wanted and one.pid in (pid, None):
+        history = self.view.history
+        host = host or (history.host_of(pid) if pid is not None else "")
+        for one in history.unseen.values():
+            if one.probe == wanted and one.pid in (pid, None) and (not host or one.host in ("", host)):
                 return Missing(probe, REASONS[one.reason], fix_of(one))
         return Missing(probe, reason or "not looked at", PROBES[probe])
 
@@ -47,12 +49,6 @@ class Looked(msgspec.Struct, frozen=True, dict=True):
         """A member as it was last seen."""
         track = self.view.history.tracks.get(pid)
         return track.process if track else None
-
-    def facts_of(self, pid: int) -> HostFacts | None:
-        """Facts of the host that a process runs on."""
-        place = place_of(pid)
-        history = self.view.history
-        return history.further_facts.get(place) if place in history.further_facts else history.facts
 
     @cached_property
     def pictured(self) -> dict[int, Picture]:

@@ -103,12 +103,10 @@ def gathered(looked: Looked) -> World:
 def _hosts(looked: Looked) -> Iterator[Gathered]:
     """Hosts whose facts were read, the first one first."""
     history = looked.view.history
-    if history.facts is None:
-        return
-    first = next((at for at in range(len(history.places)) if at not in history.further_facts), 0)
-    for place, facts in sorted({first: history.facts, **history.further_facts}.items()):
-        name = history.places[place].host if place < len(history.places) else looked.view.launch.host
-        yield Gathered(f"host {name}", of_host.OfHost(looked, facts, place), HOST, {"host": name})
+    for place, facts in sorted(history.facts.items()):
+        one = of_host.OfHost(looked, facts, place)
+        name = one.host or looked.view.launch.host
+        yield Gathered(f"host {name}", one, HOST, {"host": name})
 
 
 def _expected(looked: Looked) -> int:

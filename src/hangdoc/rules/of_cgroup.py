@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..model.places import place_of
 from ..model.sample import Cgroup
 from .of_member import OfMember
 from .values import Missing, Seen
@@ -24,7 +25,7 @@ def _unlimited(c: OfMember) -> bool:
 
     The group of the host itself has no limits; from inside a container "/" may as well be a group that is not mounted.
     """
-    cgroup, facts = c.cgroup(), c.looked.view.history.facts
+    cgroup, facts = c.cgroup(), c.facts
     if cgroup is None or facts is None:
         return False
     read = any(one is not None for one in (cgroup.memory_current, cgroup.memory_max, cgroup.pids_max, cgroup.cpu_max))
@@ -46,7 +47,7 @@ def _moved(name: str) -> Callable[[OfMember, str], Any]:
     """A counter of the cgroup with what it was at the first look."""
 
     def get(c: OfMember, _: str) -> Any:
-        cgroup, first = c.cgroup(), c.looked.view.history.first_facts
+        cgroup, first = c.cgroup(), c.looked.view.history.first_facts.get(place_of(c.process.pid))
         found = getattr(cgroup, name) if cgroup else None
         if found is None:
             return c.missing("host")

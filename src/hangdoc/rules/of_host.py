@@ -28,8 +28,7 @@ class OfHost(msgspec.Struct, frozen=True):
     @property
     def machine(self) -> Machine | None:
         """What it is made of."""
-        history = self.looked.view.history
-        return history.further_machines.get(self.place) if self.place else history.machine
+        return self.looked.view.history.machines.get(self.place)
 
     @property
     def networks(self) -> list[Network]:
@@ -45,9 +44,15 @@ class OfHost(msgspec.Struct, frozen=True):
         found = [replace(one, path=path) for (place, path), one in placed if place == self.place]
         return found if found or len(hosts) < 2 else None
 
-    def missing(self, reason: str = "") -> Missing:
+    @property
+    def host(self) -> str:
+        """Its name, where there are several; else ""."""
+        places = self.looked.view.history.places
+        return places[self.place].host if self.place < len(places) else ""
+
+    def missing(self, probe: str = "host", reason: str = "") -> Missing:
         """Why a fact of it has no value."""
-        return self.looked.missing("host", None, reason)
+        return self.looked.missing(probe, None, reason, self.host)
 
 
 def _field(of: Callable[[HostFacts], Any]) -> Callable[[OfHost, str], Any]:
@@ -70,9 +75,10 @@ def _kernel_lines(kind: str) -> Callable[[OfHost, str], Any]:
     def get(c: OfHost, _: str) -> Any:
         found = tuple(one.text for one in c.facts.kernel_log if one.kind == kind)
         unread = any(
-            one.probe == "host" and "kernel log" in one.detail for one in c.looked.view.history.unseen.values()
+            one.probe == "host" and "kernel log" in one.detail and one.host in ("", c.host)
+            for one in c.looked.view.history.unseen.values()
         )
-        return found if found or not unread else c.missing("the kernel log could not be read")
+        return found if found or not unread else c.missing(reason="the kernel log could not be read")
 
     return get
 

@@ -288,7 +288,7 @@ def addresses(found: Any) -> tuple[str, ...]:
 
 
 def _oom(c: Looked, _: str) -> Any:
-    if c.view.history.facts is None:
+    if not c.view.history.facts:
         return c.missing("host")
     found = tuple(oom(c.view))
     if found:

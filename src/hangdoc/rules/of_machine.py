@@ -24,7 +24,7 @@ def _machine(of: Callable[[Machine], Any]) -> Callable[[OfHost, str], Any]:
     def get(c: OfHost, _: str) -> Any:
         machine = c.machine
         found = of(machine) if machine is not None else None
-        return found if found not in (None, "") else c.looked.missing("machine")
+        return found if found not in (None, "") else c.missing("machine")
 
     return get
 
@@ -33,7 +33,7 @@ def _named(of: Callable[[Machine], Mapping[str, str] | None]) -> Callable[[OfHos
     def get(c: OfHost, name: str) -> Any:
         machine = c.machine
         found = of(machine) if machine is not None else None
-        return found.get(name) if found is not None else c.looked.missing("machine")
+        return found.get(name) if found is not None else c.missing("machine")
 
     return get
 
@@ -47,17 +47,17 @@ def _acs(c: OfHost, _: str) -> Any:
     machine = c.machine
     gpus = machine.gpus if machine is not None else None
     if gpus is None:
-        return c.looked.missing("machine")
+        return c.missing("machine")
     found = texts(one.bus for one in gpus if one.acs_redirect)
     unread = any(one.acs_redirect is None for one in gpus)
-    return c.looked.missing("machine", reason="only root may read it") if unread and not found else found
+    return c.missing("machine", reason="only root may read it") if unread and not found else found
 
 
 def _nvidia(c: OfHost, _: str) -> Any:
     """None where there is no such driver: then no module of it is loaded either."""
     machine = c.machine
     if machine is None or (not machine.nvidia_driver and (machine.modules is None or "nvidia" in machine.modules)):
-        return c.looked.missing("machine")
+        return c.missing("machine")
     return machine.nvidia_driver or None
 
 
@@ -67,14 +67,14 @@ def _network(of: Callable[[Network], Iterable[str] | None]) -> Callable[[OfHost,
     def get(c: OfHost, _: str) -> Any:
         parts = [of(one) for one in c.networks]
         known = [one for part in parts if part is not None for one in part]
-        return texts(known) if parts and None not in parts else c.looked.missing("network")
+        return texts(known) if parts and None not in parts else c.missing("network")
 
     return get
 
 
 def _search(c: OfHost, _: str) -> Any:
     found = [one.search for one in c.networks if one.search is not None]
-    return max(found) if found else c.looked.missing("network")
+    return max(found) if found else c.missing("network")
 
 
 def _asked(of: str) -> Callable[[OfHost, str], Any]:
@@ -83,7 +83,7 @@ def _asked(of: str) -> Callable[[OfHost, str], Any]:
     def get(c: OfHost, name: str) -> Any:
         networks = c.networks
         if not networks or any(one.interfaces is None for one in networks):
-            return c.looked.missing("network")
+            return c.missing("network")
         asked = [one for network in networks for one in network.asked if one.variable == name]
         return texts(each for one in asked for each in getattr(one, of)) if asked else None
 

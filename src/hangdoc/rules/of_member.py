@@ -13,7 +13,7 @@ from ..analysis.crash import signal_of
 from ..analysis.mechanisms import is_output
 from ..analysis.tracks import Track
 from ..analysis.view import Picture
-from ..model.sample import Cgroup, Fd, Frame, Process
+from ..model.sample import Cgroup, Fd, Frame, HostFacts, Process
 from .gather import Looked
 from .of_launch import BookLines, addresses
 from .values import Missing, Seen
@@ -45,9 +45,14 @@ class OfMember(msgspec.Struct, frozen=True):
         """Why a fact of it has no value."""
         return self.looked.missing(probe, self.process.pid, reason)
 
+    @property
+    def facts(self) -> HostFacts | None:
+        """Facts of the host that it runs on."""
+        return self.looked.view.history.facts_of(self.process.pid)
+
     def cgroup(self) -> Cgroup | None:
         """The cgroup that it is in."""
-        facts = self.looked.facts_of(self.process.pid)
+        facts = self.facts
         return facts.cgroups.get(self.process.cgroup or "") if facts else None
 
 

@@ -27,10 +27,10 @@ def _places(of: Callable[[Place], Any], fold: Callable[[list[Any]], Any]) -> Cal
     def get(c: OfHost, name: str) -> Any:
         places = c.rows(c.looked.view.history.storage.places)
         if places is None:
-            return c.looked.missing("storage")
+            return c.missing("storage")
         chosen = [one for one in places if name in (one.role, ANY)]
         known = [of(one) for one in chosen if of(one) is not None]
-        return fold(known) if known else c.looked.missing("storage") if chosen else None
+        return fold(known) if known else c.missing("storage") if chosen else None
 
     return get
 
@@ -44,7 +44,7 @@ def _part(
 ) -> Callable[[OfHost, str], Any]:
     def get(c: OfHost, _: str) -> Any:
         found = c.rows(of(c.looked.view.history.storage))
-        return then(found) if found is not None else c.looked.missing("storage")
+        return then(found) if found is not None else c.missing("storage")
 
     return get
 
@@ -52,7 +52,7 @@ def _part(
 def _partial_silence(c: OfHost, _: str) -> Any:
     found, last = c.rows(c.looked.view.history.storage.partials), c.looked.view.history.last
     if found is None or last is None:
-        return c.looked.missing("storage")
+        return c.missing("storage")
     return max(0.0, last.at - max(one.changed for one in found)) if found else None
 
 
@@ -62,11 +62,11 @@ def _locks(keep: Callable[[LockFile], bool | None], of: Callable[[Looked, list[L
     def get(c: OfHost, name: str) -> Any:
         found = c.rows(c.looked.view.history.storage.lock_files)
         if found is None:
-            return c.looked.missing("storage")
+            return c.missing("storage")
         judged = [(keep(one), one) for one in found if name in (one.role, ANY)]
         kept = [one for holds, one in judged if holds]
         if not kept and any(holds is None for holds, _ in judged):
-            return c.looked.missing("storage", reason="whether its locks are held could not be seen")
+            return c.missing("storage", reason="whether its locks are held could not be seen")
         return of(c.looked, kept)
 
     return get

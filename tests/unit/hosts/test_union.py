@@ -103,11 +103,16 @@ def test_the_first_host_stays_as_it_is_and_facts_of_all_are_kept() -> None:
     both = union(TWO, {0: sample(), 1: sample()}, {0: Shift(), 1: Shift()}, Shift(200.0, 210.0, 1000.0), ("processes",))
     assert sorted(both.processes) == [7, packed(1, 7)]
     assert both.processes[7] == sample().processes[7]
-    assert both.host_facts is not None
-    assert sorted(both.host_facts.cgroups) == ["/c", "gpu02:/c"]
-    assert both.further_facts[1].name == "h"
+    assert {place: sorted(one.cgroups) for place, one in both.facts_by_place.items()} == {0: ["/c"], 1: ["gpu02:/c"]}
     assert (both.cost.wall_s, both.cost.cpu_s) == (1.0, 4.0)
     assert [log.path for log in both.logs] == ["/log", "gpu02:/log"]
+
+
+def test_facts_keep_their_place_where_the_first_host_is_lost() -> None:
+    places = (HostPlace("gpu01", "timed-out", "no route"), HostPlace("gpu02"))
+    rest = union(places, {1: sample(machine=s.Machine())}, {1: Shift()}, Shift(200.0, 210.0, 1000.0), ("processes",))
+    assert (rest.host_facts, rest.machine) == (None, None)
+    assert (list(rest.facts_by_place), list(rest.machines_by_place)) == ([1], [1])
 
 
 def test_a_lost_host_is_a_row_and_nothing_else() -> None:
