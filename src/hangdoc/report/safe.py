@@ -12,6 +12,8 @@ ELLIPSIS = "…"
 
 def clean(text: str, limit: int = 400) -> str:
     """One line of at most `limit` characters in which every invisible character is written as an escape."""
+    if text[:limit].isprintable():  # most texts are; that is stricter than what is hidden here
+        return text if len(text) <= limit else text[: limit - 1] + ELLIPSIS
     shown: list[str] = []
     used = 0
     for char in text[: limit + 1]:

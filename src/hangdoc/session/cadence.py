@@ -25,7 +25,7 @@ FRESH_S = 2.5  # a member that has just become still: its threads every tick, so
 REST = 2  # ticks without a move after which it is asked what a member waits for: most pauses are shorter
 STACKS_S = 4.0  # of who is behind, or spends CPU that no counter explains: three looks in any window of judging
 STACKS_AT_ONCE = 16  # members whose stacks are asked in one tick: the others have their turn in the next ones
-SELDOM_S = 30.0  # file systems: downloads, weights, lock files
+SELDOM_S = 30.0  # file systems: downloads, weights, lock files; half as often while counters tell all
 FETCH_S = 10.0  # the same while files come in by a download, or by a compiler and nothing else moves: that is progress
 CALM_S = 30.0  # threads and stacks of others that are still
 AROUND_S = 60.0  # descriptors and sockets of everybody
@@ -36,6 +36,7 @@ COUNTED_S = 4.0  # a counter that moved so recently explains a member's CPU time
 PATIENCE_S = 8.0
 NEARLY = 0.5  # share of the judge's floor from which on the CPU time of who is behind is looked into
 IDLE_CPU = 0.1  # CPU seconds per second below which a member may have come to a stop; the judge's floor is lower
+FILES: frozenset[Phase] = frozenset({"download", "weight-load"})  # files tell then how far it is
 LATE: frozenset[Phase] = frozenset({"graph-capture", "frontend-init", "http-listen", "warmup", "ready"})
 
 
@@ -75,6 +76,7 @@ class Cadence(msgspec.Struct):
     # Where the main thread was when the blocked calls were decoded last, and when that was.
     _decoded: dict[int, tuple[tuple[object, ...], float]] = {}
     _late: frozenset[Phase | None] = frozenset()
+    _reading: bool = False  # a member is in a phase of FILES
     # Since when each has been the one behind, for a moment at least, without a counter of its own that moved since.
     _awaited: dict[int, float] = {}
     _stuck: int | None = None  # who was behind and still when the surroundings were last looked at
@@ -111,9 +113,10 @@ class Cadence(msgspec.Struct):
                 del known[pid]
         self.rested = frozenset(rested)
 
-    def came_further(self, reached: Collection[Phase | None]) -> None:
-        """Take note of the phases that any member has come to: each after which the port may be open is a reason to ask for
-        health at once, so that ready is told when it is."""
+    def came_further(self, reached: Collection[Phase | None], now: Collection[Phase | None]) -> None:
+        """Take note of the phases that any member has come to, and of those that they are in `now`: each after which the port
+        may be open is a reason to ask for health at once, so that ready is told when it is."""
+        self._reading = bool(FILES.intersection(now))
         late = LATE.intersection(reached)
         if late - self._late:
             self._health_at = float("-inf")
@@ -150,6 +153,7 @@ class Cadence(msgspec.Struct):
         patience = PATIENCE_S if moving - {behind} else COUNTED_S
         awaited = behind if behind is not None and self._waited(behind, now) > patience else None
         fetching = files == "download" or (files == "compiler" and not told)
+        seldom = 2 * SELDOM_S if told and not self._reading else SELDOM_S
         probes = ["processes", *self._around(now, awaited, pending, near=near)]
         if self._logs_due(now, tracks, grown):
             probes.append("logs")
@@ -159,7 +163,7 @@ class Cadence(msgspec.Struct):
         elif not self._packages and tracks:  # not at first: reading them takes longer than all else
             self._packages = True
             probes.append("packages")
-        elif now - self._seldom_at >= (FETCH_S if fetching else SELDOM_S) and tracks:
+        elif now - self._seldom_at >= (FETCH_S if fetching else seldom) and tracks:
             self._seldom_at = now
             probes += ["kernel", "storage", *(() if self._machine else ("network", "machine"))]
             self._machine = True

@@ -121,8 +121,9 @@ class Watch:
         needed = self._needed()
         behind = self.judgement.behind.member.pid if self.judgement.behind else None
         pending = [one.member.pid for one in self.judgement.pending]
-        reached = self._reached()
-        self.cadence.came_further(reached)
+        phases = {one.phase for one in self.diagnosis.pictures()}
+        reached = {*self.phases, *phases}
+        self.cadence.came_further(reached, phases)
         plan = self.cadence.plan(
             now,
             history.tracks,
@@ -146,9 +147,6 @@ class Watch:
         known = self.diagnosis.history.tracks
         tracks = [known[pid] for pid in self._needed() if pid in known and not known[pid].last_stacks]
         return tuple(one.member.pid for one in tracks if _alive(one.process.state, one.gone, one.died))[:STACKS_AT_ONCE]
-
-    def _reached(self) -> set[Phase | None]:
-        return {*self.phases, *(one.phase for one in self.diagnosis.pictures())}
 
     def _needed(self) -> tuple[int, ...]:
         launch = self.diagnosis.launch or self.look.launch

@@ -12,11 +12,12 @@ from hangdoc.analysis.arrivals import Source
 from hangdoc.analysis.tracks import ThreadTrack, Tick, Track
 from hangdoc.model.launch import Member
 from hangdoc.model.sample import Process
-from hangdoc.model.words import Role
+from hangdoc.model.words import Phase, Role
 from hangdoc.session.cadence import (
     CALM_S,
     COUNTED_S,
     FETCH_S,
+    FILES,
     HEALTH_S,
     LOGS_S,
     PATIENCE_S,
@@ -277,7 +278,7 @@ def test_a_phase_after_which_the_port_may_be_open_is_a_reason_to_ask_at_once() -
     for second, reached in enumerate(
         [{"import"}] * 7 + [{"import", "http-listen"}] * 2 + [{"http-listen", "ready"}] * 2
     ):
-        hand.cadence.came_further(reached)  # type: ignore[arg-type]
+        hand.cadence.came_further(reached, reached)  # type: ignore[arg-type]
         if "health" in hand.second().probes:
             asked.append(second)
     assert asked == [0, 7, 9]
@@ -323,10 +324,13 @@ def test_without_stacks_none_are_asked() -> None:
     assert not any(hand.second(behind=A).stack_pids for _ in range(20))
 
 
-def looks_at_files(*counted: int, behind: int | None = None, files: Source | None = None) -> int:
+def looks_at_files(
+    *counted: int, behind: int | None = None, files: Source | None = None, phases: tuple[Phase, ...] = ()
+) -> int:
     """How often file systems are looked at within two minutes in which these move by their counters."""
     hand, found = Hand(), 0
     for _ in range(120):
+        hand.cadence.came_further(phases, phases)
         plan = hand.cadence.plan(hand.now, hand.tracks, [A, B], behind, files=files)
         found += "storage" in plan.probes
         hand.now += 1.0
@@ -340,6 +344,31 @@ def test_file_systems_are_looked_at_more_often_while_something_is_downloaded() -
     assert looks_at_files() <= seldom
     assert looks_at_files(files="download") >= 120 / FETCH_S - 2
     assert looks_at_files(A, B, behind=A, files="download") >= 120 / FETCH_S - 2
+
+
+def test_file_systems_are_looked_at_each_minute_while_counters_tell_that_the_launch_goes_on_and_files_tell_nothing() -> (
+    None
+):
+    often, seldom = 120 / SELDOM_S, 120 / SELDOM_S / 2
+    assert looks_at_files(A, B, behind=A) == seldom
+    assert looks_at_files(B) == seldom
+    assert looks_at_files(A, B, behind=A, phases=("compile",)) == seldom
+    assert looks_at_files(B, behind=A) == often
+    for phase in FILES:
+        assert looks_at_files(A, B, behind=A, phases=(phase, "engine-init")) == often
+
+
+def test_a_launch_that_comes_to_a_stop_has_its_file_systems_looked_at_at_once() -> None:
+    hand = Hand()
+    asked = []
+    for second in range(60):
+        if second < 40:
+            hand.tracks[A].moved["memory"] = hand.now
+        if "storage" in hand.cadence.plan(hand.now, hand.tracks, [A, B], A).probes:
+            asked.append(second)
+        hand.now += 1.0
+    assert len(asked) == 2
+    assert 40 < asked[1] <= 40 + COUNTED_S + 1
 
 
 def test_compiled_files_are_looked_at_more_often_only_when_nothing_else_tells_that_who_is_behind_moves() -> None:
