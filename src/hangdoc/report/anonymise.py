@@ -8,10 +8,11 @@ every sample of a case, and on whichever host the name was seen.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import posixpath
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from ..model.frozen import replace
 from ..model.report import Report
@@ -68,7 +69,8 @@ class Names:
         return _PATH.sub(self._folder, text) if self._paths else text
 
     def everything(self, value: T) -> T:
-        """`value` with every string in it changed: dataclasses, lists, tuples and dicts are walked."""
+        """`value` with every string in it changed: dataclasses, lists, tuples and dicts are walked. Words of hangdoc's own, such
+        as a role, stay, whatever a host is called."""
         return _walk(value, self.text)
 
     def told(self) -> dict[str, int]:
@@ -117,13 +119,27 @@ def scrub_text(text: str) -> str:
     return Names().text(text)
 
 
+@functools.cache
+def _own_words(kind: type) -> frozenset[str]:
+    """Fields of a dataclass that hold nothing but words of a list (`model.words`)."""
+    return frozenset(name for name, hint in get_type_hints(kind).items() if _lists_words(hint))
+
+
+def _lists_words(hint: Any) -> bool:
+    if get_origin(hint) is Literal:
+        return True
+    parts = [one for one in get_args(hint) if one not in (type(None), ...)]
+    return bool(parts) and all(map(_lists_words, parts))
+
+
 def _walk(value: T, scrub: Callable[[str], str]) -> T:
     """`value` with every string in it scrubbed: dataclasses, lists, tuples and dicts are walked."""
     walked: Any = value
     if isinstance(value, str):
         walked = scrub(value)
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        changed = {one.name: _walk(getattr(value, one.name), scrub) for one in dataclasses.fields(value)}
+        names = {one.name for one in dataclasses.fields(value)} - _own_words(type(value))
+        changed = {name: _walk(getattr(value, name), scrub) for name in names}
         walked = replace(value, **changed)
     elif isinstance(value, (list, tuple)):
         walked = type(value)(_walk(one, scrub) for one in value)

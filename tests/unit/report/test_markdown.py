@@ -84,6 +84,20 @@ def test_names_are_taken_out_everywhere() -> None:
     assert anonymise(told).culprits[0].host == "host-1"
 
 
+def test_a_host_that_is_called_like_a_role_takes_no_word_of_the_report_away() -> None:
+    told = hung()
+    culprit = told.culprits[0]
+    for name in (culprit.role, culprit.mechanism, told.verdict):
+        alike = replace(told, culprits=[replace(culprit, host=name)], summary=f"no route to {name}")
+        safe = anonymise(alike)
+        assert safe.verdict == told.verdict
+        named = safe.culprits[0]
+        assert (named.role, named.mechanism, named.certainty) == (culprit.role, culprit.mechanism, culprit.certainty)
+        assert named.host.startswith("host-")
+        assert safe.summary == f"no route to {named.host}"
+        assert markdown.render(alike)
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
