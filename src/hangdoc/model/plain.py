@@ -7,22 +7,22 @@ deleted in a difference (RFC 7396 writes deletions as null). Standard library on
 from __future__ import annotations
 
 from dataclasses import MISSING, fields, is_dataclass
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict
 
-_FIELDS: Dict[type, List[Tuple[str, Any]]] = {}
+_DEFAULTS: Dict[type, Dict[str, Any]] = {}  # of the fields of each dataclass that was seen
 _NOTHING = object()
 _AS_IT_IS = frozenset((int, float, bool, type(None)))
 
 
-def _fields(kind: type) -> None:
-    """Take note of the names and defaults of a dataclass."""
-    known: List[Tuple[str, Any]] = []
+def _defaults(kind: type) -> Dict[str, Any]:
+    """The default of each field of a dataclass."""
+    known: Dict[str, Any] = {}
     for one in fields(kind):
         default = one.default
         if default is MISSING:
             default = _NOTHING if one.default_factory is MISSING else one.default_factory()
-        known.append((one.name, default))
-    _FIELDS[kind] = known
+        known[one.name] = default
+    return known
 
 
 def to_plain(value: Any) -> Any:
@@ -32,25 +32,23 @@ def to_plain(value: Any) -> Any:
     JSON refuse the whole document otherwise.
     """
     kind = type(value)
-    if kind in _AS_IT_IS:
-        return value
-    known = _FIELDS.get(kind)
+    known = _DEFAULTS.get(kind)
     if known is not None:
         plain = {}
-        for name, default in known:
-            one = getattr(value, name)
-            if one != default:
+        for name, one in value.__dict__.items():  # a field that is not there has its default
+            default = known[name]
+            if one is not default and one != default:
                 plain[name] = one if type(one) in _AS_IT_IS else to_plain(one)
         return plain
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode("utf-8")
-    if isinstance(value, (int, float)):
-        return value
     if isinstance(value, dict):
-        return {to_plain(str(key)): to_plain(one) for key, one in value.items()}
+        return {to_plain(str(key)): one if type(one) in _AS_IT_IS else to_plain(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
         return [one if type(one) in _AS_IT_IS else to_plain(one) for one in value]
+    if value is None or isinstance(value, (int, float)):
+        return value
     if is_dataclass(value):
-        _fields(kind)
+        _DEFAULTS[kind] = _defaults(kind)
         return to_plain(value)
     raise TypeError(f"{type(value).__name__} has no JSON form")
