@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import posixpath
 import re
 import stat
 import time
 from dataclasses import dataclass, field
-from typing import Dict, Iterator, List, Optional, Tuple
+from typing import Callable, Dict, Iterator, List, Optional, Tuple
 
 from ..model.storage import COMPILED, LockFile, Partial
 from . import whereabouts
@@ -66,10 +65,9 @@ class Found:
     newest: Optional[float] = None
     cut: bool = False
 
-    def take(self, path: str, seen: os.stat_result) -> None:
+    def take(self, path: str, name: str, seen: os.stat_result) -> None:
         """Sort one file in."""
-        name = path.rpartition("/")[2]
-        if LOCK.match(name):
+        if ("lock" in name or name.endswith(".lck")) and LOCK.match(name):
             self.locks.append((path, seen))
         elif PARTIAL.match(name):
             self.partials.append((path, seen))
@@ -87,18 +85,16 @@ def walk(inside: Inside, top: str, depth: int, budget: Budget) -> Found:
     mine = budget.share()
     before = mine.entries
     pending = [(top, 0)]
+    wanted = _lock_of_engines if depth == 0 else None
     while pending and not mine.spent:
         folder, level = pending.pop(0)  # breadth first: locks lie near the top
-        for name, seen in _entries(inside, folder, mine):
-            path = posixpath.join(folder, name)
+        for name, seen in _entries(inside, folder, mine, wanted):
+            path = f"{folder}/{name}" if folder != "/" else f"/{name}"
             if stat.S_ISDIR(seen.st_mode):
                 if level < depth and not inside.crossing(path):
                     pending.append((path, level + 1))
             elif stat.S_ISREG(seen.st_mode):
-                found.take(path, seen)
-    if depth == 0:
-        found.locks = [one for one in found.locks if OF_ENGINES.match(one[0].rpartition("/")[2].lower())]
-        found.partials = []
+                found.take(path, name, seen)
     found.cut = mine.spent
     budget.entries -= before - mine.entries
     return found
@@ -122,20 +118,28 @@ def hub(inside: Inside, top: str, wanted: List[str], budget: Budget) -> Found:
         for folder in (*locks, f"{top}/{model}/blobs"):
             for name, seen in _entries(inside, folder, mine):
                 if stat.S_ISREG(seen.st_mode) and (LOCK.match(name) or PARTIAL.match(name)):
-                    found.take(f"{folder}/{name}", seen)
+                    found.take(f"{folder}/{name}", name, seen)
     found.cut = mine.spent or len(models) > _MODELS
     budget.entries -= before - mine.entries
     return found
 
 
-def _entries(inside: Inside, folder: str, budget: Budget) -> Iterator[Tuple[str, os.stat_result]]:
-    """(name, lstat) of what is in a folder; nothing for one that may not be read or is gone."""
+def _lock_of_engines(name: str) -> bool:
+    return LOCK.match(name) is not None and OF_ENGINES.match(name.lower()) is not None
+
+
+def _entries(
+    inside: Inside, folder: str, budget: Budget, wanted: Optional[Callable[[str], bool]] = None
+) -> Iterator[Tuple[str, os.stat_result]]:
+    """(name, lstat) of what is in a folder, or of what is `wanted` there; nothing for one that may not be read or is gone."""
     try:
         with os.scandir(inside.outer(folder)) as entries:
             for entry in entries:
                 budget.entries -= 1
                 if budget.spent:
                     return
+                if wanted is not None and not wanted(entry.name):
+                    continue
                 try:
                     yield entry.name, entry.stat(follow_symlinks=False)
                 except OSError:
