@@ -33,8 +33,10 @@ def assemble(
     mode: str,
     *,
     ended: bool,
+    whole: bool = True,
 ) -> r.Report:
-    """One report. Without a view (no launch was seen) it says only that."""
+    """One report. Without a view (no launch was seen) it says only that; without `whole` it has none of the tables that
+    only a report of its own shows: stacks, waits, progress, the good starts that it was compared with."""
     if view is None:
         about = r.About(version, 0.0, 0, 0.0, mode)
         return r.Report(about, "undecided", "hint", summary(None, judgement, pictures), r.Engine("unknown"))
@@ -78,12 +80,12 @@ def assemble(
             for p in pictures
             if p.member.needed
         ],
-        stacks=tree(_stacks(view, pictures)),
-        waits=[_wait(view, one) for one in edges],
+        stacks=tree(_stacks(view, pictures)) if whole else [],
+        waits=[_wait(view, one) for one in edges] if whole else [],
         crash=triage(view, pictures) if judgement.verdict == "crashed" else None,
         undecided=[r.UndecidedCause("verdict", list(judgement.missing))] if judgement.missing else [],
-        baseline=compare.row(view, judgement.behind),
-        progress=channels.rows(view, pictures),
+        baseline=compare.row(view, judgement.behind) if whole else None,
+        progress=channels.rows(view, pictures) if whole else [],
         unseen=[
             r.UnseenRow(
                 one.host or (history.host_of(one.pid) if one.pid is not None else view.launch.host),

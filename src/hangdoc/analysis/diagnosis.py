@@ -221,7 +221,7 @@ class Diagnosis:
         """The report so far with the phases and their times. `seen`: phase -> wall clock of the look that first saw it."""
         view, pictures, edges = self._seen()
         judgement = self._judged(view, pictures, edges, ended=False)
-        report = assemble(view, pictures, edges, judgement, version, "live", ended=False)
+        report = assemble(view, pictures, edges, judgement, version, "live", ended=False, whole=False)
         if judgement.verdict not in _WELL:
             report = self._told(view, pictures, edges, judgement, report)
         if view is None:

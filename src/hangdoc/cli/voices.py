@@ -121,6 +121,8 @@ class Live:
         drawn = time.monotonic()
         if drawn < self._next and all(one.event == "member" for one in events):
             return  # the list of events tells of them in the next picture
+        if any(one.data.get("verdict") == "ready" for one in events):
+            return  # the report takes its place at once
         from ..report import live
 
         width, height = self._console.size

@@ -1,19 +1,19 @@
 """The live screen of `watch`: phases with their times, a row for each needed member, log, ports, verdict. Moment in, text out.
 
-It is drawn again and again beside a start that is to have the machine for itself. So its columns, whose widths are known,
-are laid out here, and rich only colours them: its tables take four times as long.
+It is drawn again and again beside a start that is to have the machine for itself. So its lines and columns, whose widths
+are known, are laid out here, and rich only colours them: its tables and flowing texts take several times as long.
 """
 
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from rich.cells import cell_len, set_cell_size
-from rich.console import Console, Group, RenderableType
+from rich.cells import cell_len, chop_cells, set_cell_size
+from rich.console import Console
 from rich.segment import Segment, Segments
 from rich.style import Style
-from rich.text import Text
 
 from ..model.report import ProcessRow, RankRow, Report
 from ..model.watching import Moment, PhaseStep
@@ -28,6 +28,9 @@ _LOST = 3  # hosts that are named
 _LABEL = 9  # columns of "Next line"
 _GAP = "  "  # between two columns
 _MOVES_S = 2.0  # quiet for less than this is moving
+_WORD = re.compile(" *[^ ]+")
+
+Piece = tuple[str, str]  # text, style
 
 
 def render(moment: Moment, *, width: int = 80, height: int = 40, colour: bool = False) -> str:
@@ -42,18 +45,36 @@ def render(moment: Moment, *, width: int = 80, height: int = 40, colour: bool = 
     return "".join(f"{line.rstrip()}\n" for line in sink.getvalue().splitlines())
 
 
-def screen(moment: Moment, *, width: int, height: int = 40) -> RenderableType:
+def screen(moment: Moment, *, width: int, height: int = 40) -> Segments:
     """The same for a rich console."""
-    report = moment.report
-    parts: list[RenderableType] = list(_head(moment))
-    parts.append(_phases(moment.phases))
-    parts.append(Text())
-    parts.append(_lines(_members(report, width, max(4, min(_ROWS, height - 18)))))
-    parts.append(Text())
-    facts = _facts(moment, lines=max(1, min(8, height - 24)))
-    named = ((f"{name:<{_LABEL}}{_GAP}", _fit(text, width - _LABEL - 4), style) for name, text, style in facts)
-    parts.append(_lines(((name, "bold"), (text, style)) for name, text, style in named))
-    return Group(*parts)
+    report, empty = moment.report, [("", "")]
+    lines: list[Sequence[Piece]] = [
+        line for text in (*_head(moment), _phases(moment.phases)) for line in _flow(text, width)
+    ]
+    lines += [empty, *_members(report, width, max(4, min(_ROWS, height - 18))), empty]
+    for name, text, style in _facts(moment, lines=max(1, min(8, height - 24))):
+        lines.append(((f"{name:<{_LABEL}}{_GAP}", "bold"), (_fit(text, width - _LABEL - 4), style)))
+    pieces = (piece for line in lines for piece in (*line, ("\n", "")))
+    return Segments([Segment(text, Style.parse(style)) for text, style in pieces])
+
+
+def _flow(text: Iterable[Piece], width: int) -> Iterator[list[Piece]]:
+    """A text in lines of so many columns, broken at spaces, or within a word that is longer than a line."""
+    line: list[Piece] = []
+    used = 0
+    for piece, style in text:
+        for word in _WORD.findall(piece):
+            size = cell_len(word)
+            if used + size > width:
+                if line:
+                    yield line
+                *full, rest = chop_cells(word.lstrip(" "), width)
+                yield from ([(part, style)] for part in full)
+                line, used = [(rest, style)], cell_len(rest)
+            else:
+                line.append((word, style))
+                used += size
+    yield line
 
 
 def _fit(text: str, cells: int, *, right: bool = False) -> str:
@@ -64,44 +85,36 @@ def _fit(text: str, cells: int, *, right: bool = False) -> str:
     return " " * (cells - size) + text if right else text + " " * (cells - size)
 
 
-def _lines(lines: Iterable[Sequence[tuple[str, str]]]) -> Segments:
-    """Lines that are as wide as they shall be, each of pieces with their style."""
-    pieces = (piece for line in lines for piece in (*line, ("\n", "")))
-    return Segments([Segment(text, Style.parse(style)) for text, style in pieces])
-
-
-def _head(moment: Moment) -> Iterator[Text]:
+def _head(moment: Moment) -> Iterator[list[Piece]]:
     report = moment.report
-    first = Text(report.verdict.upper(), style=STYLES[report.verdict])
+    style = STYLES[report.verdict]
+    first = [(report.verdict.upper(), style)]
     if report.verdict != "undecided":
-        first.append(f" ({CERTAINTY_WORDS[report.confidence]})", style="not bold")
-    first.append(f"  {clean(headline(report), 200)}", style="not bold default")
-    yield first
-    yield Text(clean(report.summary, 600))
+        first.append((f" ({CERTAINTY_WORDS[report.confidence]})", style.removeprefix("bold ")))
+    yield [*first, (f"  {clean(headline(report), 200)}", "")]
+    yield [(clean(report.summary, 600), "")]
     if moment.why_not_more:
-        yield Text(f"Not called a hang: {clean(moment.why_not_more)}.", style="yellow")
+        yield [(f"Not called a hang: {clean(moment.why_not_more)}.", "yellow")]
     if report.retracted:
-        yield Text(f"Earlier it looked {report.retracted}; that is taken back.", style="yellow")
-    yield Text()
+        yield [(f"Earlier it looked {report.retracted}; that is taken back.", "yellow")]
+    yield []
 
 
-def _phases(steps: Sequence[PhaseStep]) -> Text:
-    """One flowing line: done with what each took, the present one in brackets, the rest by name."""
-    line = Text()
+def _phases(steps: Sequence[PhaseStep]) -> Iterator[Piece]:
+    """One flowing text: done with what each took, the present one in brackets, the rest by name."""
     for number, step in enumerate(steps):
         if number:
-            line.append(" > ", style="dim")
+            yield " >", "dim"
         took = f" {duration(step.took_s)}" if step.took_s is not None else ""
         words = f"{step.id}{took}"
         if step.state == "now":
             limit = f" of {duration(step.expected_s)}" if step.expected_s and step.took_s is not None else ""
             words = f"[{words}{limit}]"
         # A name and its time stay on one line.
-        line.append(words.replace(" ", "\N{NO-BREAK SPACE}"), style=_STEP[step.state])
-    return line
+        yield " " * bool(number) + words.replace(" ", "\N{NO-BREAK SPACE}"), _STEP[step.state]
 
 
-def _members(report: Report, width: int, rows: int) -> Iterator[list[tuple[str, str]]]:
+def _members(report: Report, width: int, rows: int) -> Iterator[list[Piece]]:
     by_pid = {(row.host, row.pid): row for row in report.processes}
     named = {(one.host, one.pid) for one in report.culprits}
     shown = _chosen(report.ranks, named, rows)

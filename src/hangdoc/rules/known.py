@@ -17,7 +17,7 @@ from ..model import report as r
 from ..model.places import own, unmarked
 from . import of_cgroup, of_host, of_launch, of_machine, of_member, of_storage
 from .conditions import Condition
-from .engine import Held, Lack
+from .engine import Answer, Held, Lack
 from .form import PLACES, KnownCause, Step
 from .gather import Gathered, Getter, Looked
 from .values import Who, World
@@ -30,6 +30,7 @@ MEMBER: Mapping[str, Getter[of_member.OfMember]] = {
     **of_machine.MEMBER,
     **of_cgroup.MEMBER,
 }
+_NOT = Answer(False)
 _LACKS = 6  # sentences about facts that were missing
 _SAID = 160  # characters of one value in a sentence
 
@@ -65,7 +66,12 @@ class Known(msgspec.Struct, frozen=True, dict=True):
     ) -> tuple[list[r.Cause], list[r.UndecidedCause]]:
         """The causes that hold, surest first, and those for which facts were missing."""
         world = gathered(Looked(view, pictures, edges, judgement))
-        every = [weigh(one, world, asked) for one, asked in self._gated]
+        verdict = judgement.verdict
+        # Most causes end here, where the others would end at the first condition of their gate.
+        every = [
+            weigh(one, world, asked) if verdict in (*one.verdicts, "undecided") else Weighed(one, _NOT)
+            for one, asked in self._gated
+        ]
         hits = [_row(one, world) for one in rank(every)]
         undecided = [r.UndecidedCause(name, lacks_words(lacks)) for name, lacks in lacks_of(every).items()]
         return hits, undecided

@@ -40,3 +40,9 @@ def test_what_happens_and_lines_of_the_output_are_drawn_at_once() -> None:
 
 def test_who_may_be_stuck_is_drawn_at_each_tick() -> None:
     assert drawn("suspect", [], [], []) == 3
+
+
+def test_a_start_that_is_ready_is_not_drawn_for_its_report_takes_the_place_of_the_screen() -> None:
+    ready = Event("verdict", 0.0, "vLLM is ready.", {"verdict": "ready"})
+    assert drawn("ready", [ready]) == 0
+    assert drawn("progressing", [Event("verdict", 0.0, "vLLM is starting.", {"verdict": "progressing"})]) == 1
