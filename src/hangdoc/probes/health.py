@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import encodings.idna  # noqa: F401 - connect(2) by name needs it: loaded once here, not in every disposable child
 import errno
 import os
 import re
