@@ -15,11 +15,11 @@ from hangdoc.model import frozen
 from hangdoc.model.sample import Frame
 
 
-def made(decorate: Any) -> Any:
+def made(decorate: Any, *, frozen: bool = True) -> Any:
     """The same class by one of the decorators."""
     body = {"__annotations__": {"one": "int", "text": "str", "many": "list[int]"}, "text": "x",
             "many": dataclasses.field(default_factory=list), "__module__": __name__, "__qualname__": "Thing"}  # fmt: skip
-    return decorate(frozen=True)(type("Thing", (), body))
+    return decorate(frozen=frozen)(type("Thing", (), body))
 
 
 OURS, STANDARD = made(frozen.dataclass), made(dataclasses.dataclass)
@@ -48,6 +48,17 @@ def test_wrong_arguments_are_refused(given: tuple[tuple[Any, ...], dict[str, Any
 
 def test_each_object_gets_a_list_of_its_own() -> None:
     assert OURS(1).many is not OURS(1).many
+
+
+def test_one_that_is_not_frozen_can_be_changed_and_is_no_key() -> None:
+    for decorate in (frozen.dataclass, dataclasses.dataclass):
+        kind = made(decorate, frozen=False)
+        one = kind(1)
+        one.one, one.other = 2, 3
+        assert one == kind(2)
+        assert repr(one) == "Thing(one=2, text='x', many=[])"
+        with pytest.raises(TypeError):
+            hash(one)
 
 
 def test_nothing_can_be_changed() -> None:

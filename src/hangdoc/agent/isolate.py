@@ -17,9 +17,10 @@ import os
 import select
 import signal
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Callable, Collection, Dict, Hashable, List, Literal, Mapping, Optional, Sequence, Set, TypeVar
 
+from ..model.frozen import dataclass
 from ..model.plain import to_plain
 from ..model.words import UnseenReason
 from .disposable import NUMBER, Task, words, work
@@ -39,7 +40,7 @@ class Hangup(Exception):
     """The caller of the agent has gone."""
 
 
-@dataclass
+@dataclass(frozen=False)
 class Outcome:
     """What became of one task. `parts` are its answers so far, whatever its end."""
 
@@ -53,7 +54,7 @@ class Outcome:
         return "failed" if self.ended == "done" else self.ended
 
 
-@dataclass
+@dataclass(frozen=False)
 class _Child:
     pid: int
     pipe: int

@@ -5,9 +5,10 @@ A step that blocks for ever costs itself and those after it, never those before 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from ..model.frozen import dataclass
 from ..model.plain import to_plain
 from ..model.sample import Fd, Process, Thread, Unseen
 from ..probes import environ, fds, kernelstacks, mapped, packages, pipes, processes, threads, waits
@@ -33,7 +34,7 @@ _WAIT_FIELDS = ("futex", "deadline", "poll", "path")
 Objects = Dict[str, Tuple[Any, Thread]]  # a thread's number -> its plain value in a table, and what that was made of
 
 
-@dataclass
+@dataclass(frozen=False)
 class Look:
     """One process to be looked at. `previous` is its thread table of the last tick, as plain values."""
 

@@ -239,6 +239,9 @@ class _Session:
         """Have in memory what only the end needs: hangdoc may be installed anew, or removed, while it watches."""
         if not self.json:
             from ..report import terminal  # noqa: F401
+
+            if self.verbose:
+                from ..report import details  # noqa: F401
         if self.on_hang is OnHang.kill:
             from ..session import ending  # noqa: F401
 

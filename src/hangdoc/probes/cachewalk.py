@@ -6,9 +6,10 @@ import os
 import re
 import stat
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Callable, Dict, Iterator, List, Optional, Tuple
 
+from ..model.frozen import dataclass
 from ..model.storage import COMPILED, LockFile, Partial
 from . import whereabouts
 from .filelocks import Line
@@ -38,7 +39,7 @@ COUNTED = COMPILED | {"shm"}
 _MODELS = 256  # repositories of a hub's cache that are looked into
 
 
-@dataclass
+@dataclass(frozen=False)
 class Budget:
     """What may still be spent on walking."""
 
@@ -55,7 +56,7 @@ class Budget:
         return self.entries <= 0 or time.monotonic() > self.end
 
 
-@dataclass
+@dataclass(frozen=False)
 class Found:
     """What one walk found. Paths are without links."""
 

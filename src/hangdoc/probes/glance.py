@@ -11,10 +11,11 @@ import collections
 import random
 import time
 import typing
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Dict, List, Optional, Tuple
 
 from ..model.deep import Glance, GlanceThread, Spot
+from ..model.frozen import dataclass
 from ..model.sample import Fd, Process, Unseen
 from ..model.syscalls import TAKES_FD
 from . import fds, syscalls
@@ -32,7 +33,7 @@ _IO = ("syscr", "rchar", "syscw", "wchar")
 Key = Tuple[bool, Optional[int], Optional[int]]  # ran, call, descriptor
 
 
-@dataclass
+@dataclass(frozen=False)
 class _Seen:
     """One thread while it is looked at."""
 

@@ -9,12 +9,11 @@ import io
 from collections.abc import Iterator
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from ..model.report import Culprit, Report
 from ..model.words import Verdict
-from . import crash, details
+from . import crash
 from .picture import (
     blind_spots,
     causes_undecided,
@@ -40,6 +39,7 @@ STYLES: dict[Verdict, str] = {
     "crashed": "bold red",
     "undecided": "bold magenta",
 }
+_GAP = 2  # columns between a name and what is said
 # Rows of one kind that fit on one screen; the others are counted.
 _CULPRITS, _REASONS, _STEPS, _BLIND, _CAUSES, _EVIDENCE, _MOVING = 3, 5, 4, 4, 3, 3, 3
 
@@ -60,16 +60,18 @@ def render(report: Report, *, width: int = 80, colour: bool = False, verbose: bo
         emoji=False,
         legacy_windows=False,
     )
-    grid = Table.grid(padding=(0, 2, 0, 0), expand=False)
-    grid.add_column(no_wrap=True, style="bold" if colour else "")
-    grid.add_column(overflow="fold")
-    for name, text in _screen(report, verbose=verbose):
-        grid.add_row(name, text)
     for line in _title(report):
         console.print(line, soft_wrap=False)
-    console.print(grid)
+    rows = list(_screen(report, verbose=verbose))
+    beside = max((len(name) for name, _ in rows), default=0) + _GAP
+    for name, words in rows:
+        lines = words.wrap(console, console.width - beside, overflow="fold")
+        for number, line in enumerate(lines):
+            console.print(Text.assemble((f"{'' if number else name:<{beside}}", "bold"), line))
     if verbose:
-        for part in details.parts(report):
+        from .details import parts  # noqa: PLC0415 - a report without tables need not load them
+
+        for part in parts(report):
             console.print(part)
     else:
         console.print(Text("-v shows every rank, process, log and stack; --json has all of it.", style="dim"))
