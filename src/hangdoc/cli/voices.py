@@ -16,8 +16,9 @@ from ..report.safe import clean
 from . import screen
 
 _STATUS_S = 30.0  # a plain watch says that it still looks so often
-# A screen on which only times and loads change is drawn at every third tick, as often as top(1) draws its own.
-_CALM_S = 2.5
+# A screen on which only times and loads change is drawn at every fifth tick: threads, which tell what a member that moves is
+# doing, are not looked at more often either (session/cadence.py).
+_CALM_S = 4.5
 _LINES = 40
 _LINE = 2000
 
@@ -99,7 +100,7 @@ class Plain:
 
 class Live:
     """A screen that is drawn again at each tick in which the start goes on to something else, or all is not well, else at every
-    third one; in the size that the terminal has then."""
+    fifth one; in the size that the terminal has then."""
 
     def __init__(self, *, note: str | None = None, verbose: bool = False) -> None:
         from rich.console import Console  # rich and all that draws cost 0.1 s, which `--json` need not pay
