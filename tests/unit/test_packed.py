@@ -112,3 +112,14 @@ def test_an_ordinary_look_reads_no_yaml_when_it_is_packed() -> None:
         "XDG_CONFIG_HOME": "/nowhere",
     }
     subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+
+
+def test_causes_are_packed_without_the_examples_that_only_tests_and_their_check_read() -> None:
+    _forget()
+    for name, said in shipped.documents("causes").items():
+        packed = msgspec.msgpack.decode(said)
+        assert packed == {
+            key: one
+            for key, one in yamls.load((shipped.FOLDERS["causes"] / name).read_bytes()).items()
+            if key != "examples"
+        }

@@ -81,13 +81,13 @@ class KnownCause(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     disprove: str  # what would show that it is something else
     false_positives: tuple[str, ...]  # look-alikes that it must not match
     sources: tuple[str, ...]
-    examples: tuple[Example, ...]
     verdicts: tuple[Verdict, ...] = STUCK  # under which it is looked for
     versions: str = ""  # of the engine, that are affected: ">=0.4,<0.5.10"; empty: all, or not known
     confidence: Certainty = "likely"  # the most that it may claim
     generic: bool = False  # it says what a process does rather than why: specific causes come before it
     explains: tuple[str, ...] = ()  # causes whose symptoms it accounts for
     note: str = ""  # on versions, on the grade of its sources
+    examples: tuple[Example, ...] = ()  # at least two in its file; those of shipped causes are not packed
 
     def patterns(self) -> tuple[str, ...]:
         """Patterns that it asks of logs."""

@@ -105,7 +105,7 @@ def user_folder() -> Path:
 
 @functools.cache
 def shipped() -> tuple[KnownCause, ...]:
-    """The causes that come with hangdoc. That they are well made is what tests say."""
+    """The causes that come with hangdoc, without their examples. That they are well made is what tests say."""
     decoder = msgspec.msgpack.Decoder(KnownCause)
     return tuple(decoder.decode(one) for one in documents("causes").values())
 

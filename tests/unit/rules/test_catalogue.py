@@ -35,7 +35,7 @@ from hangdoc.session import casefile
 from hangdoc.shipped import FOLDERS
 
 CASES = sorted((Path(__file__).parents[2] / "data" / "cases").glob("*.gz"))
-CAUSES = load.shipped()
+CAUSES = [load.read(path) for path in load.files(FOLDERS["causes"])]
 by_id = {one.id: one for one in CAUSES}
 
 
