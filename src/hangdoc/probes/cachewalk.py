@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import re
-import stat
 import time
 from dataclasses import field
-from typing import Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Dict, Iterator, List, Optional, Tuple
 
 from ..model.frozen import dataclass
 from ..model.storage import COMPILED, LockFile, Partial
@@ -25,7 +25,7 @@ LOCK = re.compile(r"(?:lock|lock_.+|.+\.lock|\.lock.*|.+\.lck)\Z")
 OF_ENGINES = re.compile(
     r"(?:[0-9a-f]{64}.*|.*(?:vllm|sglang|torch|triton|flashinfer|aiter|hugging|ray_|deep_?gemm).*)\Z"
 )
-PARTIAL = re.compile(r".+\.(?:incomplete|temp|partial|aria2)\Z")
+PARTIAL = (".incomplete", ".temp", ".partial", ".aria2")  # how names of unfinished downloads end
 OWNER_LIMIT = 512  # bytes of a soft lock
 _OWNER = re.compile(r"\s*(?:pid\D{0,4})?(\d{1,10})\b(?:\s+([A-Za-z0-9_.-]{1,253}))?")
 # role -> how many folders deep; a hub's locks and blobs are looked for where they are (`hub`)
@@ -66,15 +66,21 @@ class Found:
     newest: Optional[float] = None
     cut: bool = False
 
-    def take(self, path: str, name: str, seen: os.stat_result) -> None:
-        """Sort one file in."""
+    def take(self, folder: str, entry: os.DirEntry[str]) -> None:
+        """Sort one file of a folder in; one that is gone is none."""
+        name = entry.name
+        try:
+            seen = entry.stat(follow_symlinks=False)
+        except OSError:
+            return
         if ("lock" in name or name.endswith(".lck")) and LOCK.match(name):
-            self.locks.append((path, seen))
-        elif PARTIAL.match(name):
-            self.partials.append((path, seen))
+            self.locks.append((posixpath.join(folder, name), seen))
+        elif name.endswith(PARTIAL):
+            self.partials.append((posixpath.join(folder, name), seen))
         else:
             self.files += 1
-            self.newest = max(self.newest or 0.0, seen.st_mtime)
+            if self.newest is None or seen.st_mtime > self.newest:
+                self.newest = seen.st_mtime
 
 
 def walk(inside: Inside, top: str, depth: int, budget: Budget) -> Found:
@@ -86,16 +92,15 @@ def walk(inside: Inside, top: str, depth: int, budget: Budget) -> Found:
     mine = budget.share()
     before = mine.entries
     pending = [(top, 0)]
-    wanted = _lock_of_engines if depth == 0 else None
     while pending and not mine.spent:
         folder, level = pending.pop(0)  # breadth first: locks lie near the top
-        for name, seen in _entries(inside, folder, mine, wanted):
-            path = f"{folder}/{name}" if folder != "/" else f"/{name}"
-            if stat.S_ISDIR(seen.st_mode):
+        for entry, is_folder in _entries(inside, folder, mine):
+            if is_folder:
+                path = posixpath.join(folder, entry.name)
                 if level < depth and not inside.crossing(path):
                     pending.append((path, level + 1))
-            elif stat.S_ISREG(seen.st_mode):
-                found.take(path, name, seen)
+            elif depth or _lock_of_engines(entry.name):
+                found.take(folder, entry)
     found.cut = mine.spent
     budget.entries -= before - mine.entries
     return found
@@ -108,7 +113,7 @@ def hub(inside: Inside, top: str, wanted: List[str], budget: Budget) -> Found:
     """
     found, mine = Found(), budget.share()
     before = mine.entries
-    names = [name for name, seen in _entries(inside, top, mine) if stat.S_ISDIR(seen.st_mode)]
+    names = [one.name for one, is_folder in _entries(inside, top, mine) if is_folder]
     models = [one for one in names if one.startswith("models--")]
     models.sort(key=lambda one: (one not in wanted, one))
     told = set(wanted) & set(models)
@@ -117,9 +122,9 @@ def hub(inside: Inside, top: str, wanted: List[str], budget: Budget) -> Found:
             break
         locks = [f"{top}/.locks/{model}"] if model in told or not told else []
         for folder in (*locks, f"{top}/{model}/blobs"):
-            for name, seen in _entries(inside, folder, mine):
-                if stat.S_ISREG(seen.st_mode) and (LOCK.match(name) or PARTIAL.match(name)):
-                    found.take(f"{folder}/{name}", name, seen)
+            for one, is_folder in _entries(inside, folder, mine):
+                if not is_folder and (LOCK.match(one.name) or one.name.endswith(PARTIAL)):
+                    found.take(folder, one)
     found.cut = mine.spent or len(models) > _MODELS
     budget.entries -= before - mine.entries
     return found
@@ -129,20 +134,19 @@ def _lock_of_engines(name: str) -> bool:
     return LOCK.match(name) is not None and OF_ENGINES.match(name.lower()) is not None
 
 
-def _entries(
-    inside: Inside, folder: str, budget: Budget, wanted: Optional[Callable[[str], bool]] = None
-) -> Iterator[Tuple[str, os.stat_result]]:
-    """(name, lstat) of what is in a folder, or of what is `wanted` there; nothing for one that may not be read or is gone."""
+def _entries(inside: Inside, folder: str, budget: Budget) -> Iterator[Tuple[os.DirEntry[str], bool]]:
+    """(entry, whether it is a folder) of the folders and regular files in a folder; nothing for one that may not be read or
+    is gone. Most file systems tell the kind with the name, so that a file need not be looked at for it."""
     try:
         with os.scandir(inside.outer(folder)) as entries:
             for entry in entries:
                 budget.entries -= 1
                 if budget.spent:
                     return
-                if wanted is not None and not wanted(entry.name):
-                    continue
                 try:
-                    yield entry.name, entry.stat(follow_symlinks=False)
+                    is_folder = entry.is_dir(follow_symlinks=False)
+                    if is_folder or entry.is_file(follow_symlinks=False):
+                        yield entry, is_folder
                 except OSError:
                     continue
     except OSError:
